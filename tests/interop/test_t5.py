@@ -37,6 +37,8 @@ from tests.interop.t5_folder import (
         ({"model_type": "mt5", "feed_forward_proj": "relu", "tie_word_embeddings": True,
           "transformers_version": "4.40.0"}, False, True, 0),
         ({"model_type": "umt5", "transformers_version": "5.23.0"}, False, True, 0),
+        ({"model_type": "umt5", "transformers_version": "4.57.3"}, False, True, 0),
+        ({"model_type": "umt5", "tie_word_embeddings": False}, True, False, 0),
         ({"model_type": "umt5", "transformers_version": "5.24.0", "tie_word_embeddings": True,
           "scale_decoder_outputs": False}, False, False, 0),
     ],

@@ -127,8 +127,8 @@ class Settings:
         """Return whether the decoder's outputs are scaled.
 
         T5 scales where it ties. transformers 5 states it (`scale_decoder_outputs`), for UMT5 from
-        5.24 on; earlier versions have `tie_word_embeddings`, by default true for T5 and false for
-        the others. Version 5 never scales mT5, and before 5.24 always scales UMT5.
+        5.24 on; earlier versions have `tie_word_embeddings`, by default false for mT5 alone.
+        Version 5 never scales mT5, and before 5.24 always scales UMT5.
         """
         stated = self.given.get("scale_decoder_outputs")
         if self.kind != "mt5" and stated is not None:
@@ -136,7 +136,11 @@ class Settings:
             return stated is True
         if self.kind != "t5" and self._by_version_5():
             return self.kind == "umt5"
-        return self.given.get("tie_word_embeddings", self.kind == "t5") is True
+        return self._tied()
+
+    def _tied(self) -> bool:
+        # a file of version 4 lacks the key where it is true
+        return self.given.get("tie_word_embeddings", self.kind != "mt5") is True
 
     def _by_version_5(self) -> bool:
         version = str(self.given.get("transformers_version", "")).partition(".")[0]
@@ -147,8 +151,7 @@ class Settings:
 
         Versions of transformers before 5 ignore it if `tie_word_embeddings` is true.
         """
-        tied = self.given.get("tie_word_embeddings", self.kind == "t5") is True
-        clear = not tied or self._by_version_5() or "scale_decoder_outputs" in self.given
+        clear = not self._tied() or self._by_version_5() or "scale_decoder_outputs" in self.given
         reasons.check(
             clear, "tie_word_embeddings is true, but lm_head.weight differs from shared.weight"
         )
