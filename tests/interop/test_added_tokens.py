@@ -29,6 +29,7 @@ from zoo.errors import ConversionError
 from zoo.files import read_json
 from zoo.interop import source
 from zoo.interop.conversion import import_checkpoint
+from zoo.interop.exporter import export_checkpoint
 from zoo.interop.framing import Frame, stated_frame
 from zoo.registry.registry import default_registry
 
@@ -91,6 +92,28 @@ def test_added_special_tokens_are_found_in_a_text_as_the_library_finds_them(
     (ids,) = tokenizer.encode(["a </s> <s> <pad> <unk>"])
     assert min(ids[1:]) > 3, "the texts of special tokens are text"
     assert tokenizer.decode(tokenizer.encode(["a <hl>dog"])[0]) == "a dog"
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_an_export_keeps_special_tokens_that_texts_may_have(split: bool, tmp_path: Path) -> None:
+    original = bart_with_pipeline(tmp_path / "a", [AddedToken("<hl>")])._tokenizer
+    edit(tmp_path / "a" / "tokenizer_config.json", split_special_tokens=split)
+    made = imported(tmp_path / "a")
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert settings["split_special_tokens"] == split
+    assert settings.get("mask_token") == (None if split else "<mask>")
+    assert settings.get("additional_special_tokens") == (None if split else ["<hl>"])
+    written = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    original.encode_special_tokens = written.encode_special_tokens = split  # as the library does
+    texts = ["a <hl> dog<hl>", "<mask> runs", "a <mask>"]
+    expected = [encoding.ids for encoding in original.encode_batch(texts)]
+    assert [encoding.ids for encoding in written.encode_batch(texts)] == expected
+    again = imported(tmp_path / "out")
+    for text in (*texts, "a </s> dog"):
+        (ids,) = made.source_tokenizer.encode([text])
+        assert again.source_tokenizer.encode([text]) == [ids]
+        assert again.source_tokenizer.decode(ids) == made.source_tokenizer.decode(ids)
 
 
 def test_a_generic_tokenizer_frames_a_text_by_its_file(tmp_path: Path) -> None:

@@ -21,10 +21,14 @@ from zoo.interop import (
 from zoo.nn import BEGIN, END, PADDING, UNKNOWN
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.tokenizer_files import pipeline_names
+from zoo_transformer.formats.vocabulary import SPECIALS
 
 MADE_UP, CODES = 8, {100: "m2m100", 8: "wmt21"}
 """Unused entries of M2M-100, and its name for a number of languages."""
 
+
+MASK = "<mask>"
+"""The token for which BART writes what is missing."""
 
 START = "<start>"
 """The name of an entry that a vocabulary gets for the start of the decoder."""
@@ -159,11 +163,31 @@ def write_tokenizer(
     }
     special["bos_token"] = source.names[source.begin]
     config: dict[str, Any] = special
+    tokens = _special_tokens(engine) if isinstance(engine, TokenizersPipeline) else []
+    if MASK in tokens:
+        config["mask_token"] = MASK
+        tokens.remove(MASK)
     if languages:
-        tags = [source.names[source.of(tag)] for tag in tokenizer.tags.values()]
-        config |= {**languages, "additional_special_tokens": tags, "split_special_tokens": False}
+        tokens = [*(source.names[source.of(tag)] for tag in tokenizer.tags.values()), *tokens]
+        config |= languages
         config["tokenizer_class"] = "MBart50Tokenizer" if model_type == "mbart" else "NllbTokenizer"
+    if tokens or "mask_token" in config:  # no text becomes one where special tokens are split
+        config |= {"additional_special_tokens": tokens, "split_special_tokens": False}
     write_fast_tokenizer(folder, content, source.names, prefix, source.of(END), config, clean)
+
+
+def _special_tokens(engine: TokenizersPipeline) -> list[str]:
+    """Return the special tokens of a pipeline that a text may have: `<mask>`, and users' own."""
+    entries = engine.vocabulary
+    silent = {*range(UNKNOWN + 1), *entries.prefix, *entries.tags.values()}
+    return [
+        token["content"]
+        for token in engine.pipeline.get("added_tokens") or ()
+        if token["special"]
+        and engine.ids[token["id"]] not in silent
+        and token["content"] not in SPECIALS
+        and not token["content"].startswith("\0")
+    ]
 
 
 def _write_marian(

@@ -6,6 +6,7 @@ Run it in an environment with transformers, sentencepiece and torch:
 
 For each format it makes models of random weights with tokenizers trained on the texts, as
 `transformers_peer.py` does; both folders are loaded by `AutoModelForSeq2SeqLM` and `AutoTokenizer`.
+A `tokenizer.json` gets a special token `<ent>`, as users add them, which some texts have.
 """
 
 from __future__ import annotations
@@ -27,9 +28,27 @@ from tests.campaigns.formats.transformers_peer import FORMATS, SIZES
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import default_registry
 
+ADDED = ["a <ent> dog", "<mask> runs", "<ent><mask>, a<ent>", "two  <mask>  dogs"]
+
+
+def add_token(folder: Path) -> None:
+    """Add a special token to a folder whose tokenizer is a pipeline."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    tied = config.get("tie_word_embeddings", True)  # the library resizes one matrix of several
+    if not tied or not (folder / "tokenizer.json").is_file():
+        return
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<ent>"], special_tokens=True)
+    tokenizer.save_pretrained(folder)
+    if len(tokenizer) > config["vocab_size"]:
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+        model.resize_token_embeddings(len(tokenizer))
+        model.save_pretrained(folder)
+
 
 def compared(folder: Path, texts: list[str]) -> str:
     """Import and export a folder, and return the cells of its row."""
+    add_token(folder)
     imported, exported = (folder.with_name(f"{folder.name}.{end}") for end in ("zoo", "again"))
     import_checkpoint(folder, imported, default_registry())
     given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -67,7 +86,7 @@ def rows(formats: list[str], count: int) -> Iterator[str]:
     """Yield the lines of the table."""
     yield "| format | options | logits | greedy equal | texts with other ids |"
     yield "|---|---|--:|--:|--:|"
-    texts = text_of(count)
+    texts = [*text_of(count), *ADDED]
     with tempfile.TemporaryDirectory() as temporary:
         for format in (name for name in formats if name != "t5"):
             make, options, _ = FORMATS[format]
