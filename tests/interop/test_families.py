@@ -309,6 +309,7 @@ def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "a" / "config.json").read_text())
     config["hidden_size"] = config.pop("d_model")
     config["num_attention_heads"] = config.pop("encoder_attention_heads")
+    layers = config["num_hidden_layers"] = config.pop("encoder_layers")
     config["activation_function"] = "gelu_python"
     (tmp_path / "a" / "config.json").write_text(json.dumps(config))
     (tmp_path / "a").rename(tmp_path / "b")
@@ -317,6 +318,13 @@ def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
     heads = config["num_attention_heads"]
     json_file("config.json", num_attention_heads=1, encoder_attention_heads=heads)(tmp_path / "b")
     require_refused(tmp_path / "b", f"encoder_attention_heads 1 is not .* {heads}")
+    # version 4 takes encoder_layers, and version 5 the other
+    json_file("config.json", num_attention_heads=heads, encoder_layers=layers + 1)(tmp_path / "b")
+    message = f"num_hidden_layers {layers} contradicts encoder_layers {layers + 1}"
+    require_refused(tmp_path / "b", message)
+    json_file("config.json", encoder_layers=layers)(tmp_path / "b")
+    (tmp_path / "b").rename(tmp_path / "c")
+    assert imported(tmp_path / "c").config == expected.config
 
 
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])

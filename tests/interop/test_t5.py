@@ -63,6 +63,17 @@ def test_logits_equal_an_independent_computation(
             torch.testing.assert_close(given[row], expected[:, rows], rtol=0, atol=1e-10)
 
 
+def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    file = tmp_path / "a" / "config.json"
+    given = json.loads(file.read_text())
+    other = {"hidden_size": "d_model", "num_hidden_layers": "num_layers", "head_dim": "d_kv"}
+    file.write_text(json.dumps(given | {name: given.pop(own) for name, own in other.items()}))
+    sizes = imported(tmp_path / "a").config
+    write_folder(tmp_path / "b")
+    assert imported(tmp_path / "b").config == sizes
+
+
 def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> None:
     """As `generate` has it: `bos_token_id` without a `decoder_start_token_id`."""
     for given, first in (({"bos_token_id": 18}, 18), ({"eos_token_id": 1}, 0)):

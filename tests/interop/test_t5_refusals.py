@@ -95,6 +95,11 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         ["d_model is '12', not an integer from 1 to 65,536", "num_layers is 0", "d_ff is 100000",
          "vocab_size is None"],
     ),
+    "sizes that contradict each other": (
+        change_config(num_hidden_layers=1, hidden_size=12, num_attention_heads=3, head_dim=5),
+        ["num_hidden_layers 1 contradicts num_layers 2",
+         "num_attention_heads 3 contradicts num_heads 2"],
+    ),
     "ids outside the vocabulary": (
         change_config(pad_token_id=99, eos_token_id=[1, 2], decoder_start_token_id=-1),
         ["pad_token_id is 99", "eos_token_id is [1, 2]", "decoder_start_token_id is -1"],

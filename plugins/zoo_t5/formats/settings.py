@@ -19,6 +19,12 @@ SIZES = {
 }  # fmt: skip
 """The sizes of the network, by their names in transformers."""
 
+ALIASES = {
+    "hidden_size": "d_model", "num_hidden_layers": "num_layers", "num_attention_heads": "num_heads",
+    "head_dim": "d_kv",
+}  # fmt: skip
+"""Other names of transformers for sizes."""
+
 DEFAULTS = {
     "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
     "dropout_rate": 0.1, "layer_norm_epsilon": 1e-6, "pad_token_id": 0, "eos_token_id": 1,
@@ -51,6 +57,7 @@ class Settings:
             **DEFAULTS,
             **{k: v for k, v in given.items() if v is not None},
         }
+        self._add_aliases()
         self.given.setdefault("num_decoder_layers", self.given.get("num_layers"))
         self.kind = str(self.given.get("model_type"))
         self.config: dict[str, Any] = {
@@ -90,6 +97,14 @@ class Settings:
             "quantization_config" not in self.given,
             "its weights are quantized: use those of 16 or 32 bits",
         )
+
+    def _add_aliases(self) -> None:
+        for alias, name in ALIASES.items():
+            if (value := self.given.get(alias)) is not None:
+                own = self.given.setdefault(name, value)
+                self.reasons.check(
+                    own == value, f"{alias} {_short(value)} contradicts {name} {_short(own)}"
+                )
 
     def _whole(self, name: str, least: int, most: int) -> int:
         value = self.given.get(name)

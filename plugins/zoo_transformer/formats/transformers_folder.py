@@ -40,7 +40,10 @@ PREFIX, BARE = "model.", ("shared.", "encoder.", "decoder.")
 VOCABULARY_LIMIT = 100_000_000
 """The most bytes of a vocabulary."""
 
-ALIASES = {"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads"}
+ALIASES = {
+    "hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
+    "num_hidden_layers": "encoder_layers",
+}  # fmt: skip
 """Other names of the library for values of `config.json`, which it prefers to the usual ones."""
 
 MASK = "mask_token"
@@ -88,6 +91,11 @@ class Folder:
         given_by = {own: self.config.get(name) for name, own in ALIASES.items()}
         aliased = {own: value for own, value in given_by.items() if value is not None}
         values = {**self.config, **aliased}
+        wanted, stated = values.get("encoder_layers"), self.config.get("encoder_layers")
+        self.reasons.check(  # version 4 prefers the second, and version 5 the first
+            stated in (None, wanted),
+            f"num_hidden_layers {str(wanted)[:60]} contradicts encoder_layers {str(stated)[:60]}",
+        )
         self.start = values.get("decoder_start_token_id")
         if (start := generation.get("decoder_start_token_id")) is not None:
             self.start = start
