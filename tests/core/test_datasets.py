@@ -111,7 +111,7 @@ def test_tsv_and_json_lines(tmp_path: Path) -> None:
         ("a.tsv", b"", "a.tsv is empty"),
         ("a.tsv", b"x\ty\nno tab\n", "line 2, has no tab"),
         ("a.tsv", b"1\ta\t7\tb\n2\tc\t8\td\n3\te\t9\tf\n", "such as cut -f2,4; or cut -f1,2"),
-        ("a.tsv", b"EN\tGerman\na b\tc\nd e\tf\n", "first line, en and german: each .* tail -n .2"),
+        ("a.tsv", b"EN\tGerman\na b\tc\nd e\tf\n", "first line, EN and German: each .* tail -n .2"),
         ("a.tsv", b"source\ttarget\tid\na b\tc\t1\nd e\tf\t2\n", "first line, source and tar"),
         ("a.tsv", b"x\ty\n\xff\tz\n", "line 2, is not UTF-8: byte 1 is 0xff"),
         ("a.jsonl", b'{"source": "x"}\n', "line 1, has no text under source and target"),
