@@ -12,7 +12,7 @@ from zoo.nn.contract import PADDING, Seq2Seq
 from zoo.registry.builtin import zoo_objectives
 from zoo.testing.case import Case
 from zoo.testing.law import BrokenLawError, law, require_close
-from zoo.training.training_batch import LOSS_NAME
+from zoo.training.training_batch import may_name_a_loss
 
 
 def own_losses(
@@ -50,7 +50,7 @@ def losses_are_sums_of_training(case: Case) -> None:
     twice = own_losses(case.model, source, mask, target)
     objectives = {objective.name for objective in zoo_objectives()}
     for name, loss in losses.items():
-        if not isinstance(name, str) or not LOSS_NAME.fullmatch(name):
+        if not may_name_a_loss(name):
             raise BrokenLawError(f"a loss is named {name!r}: use letters, digits, _, - and .")
         if name in objectives:
             raise BrokenLawError(f"loss {name!r} has the name of a built-in objective")

@@ -22,6 +22,12 @@ from zoo.training.sharding import is_sharded_model
 LOSS_NAME = re.compile(r"[\w.-]+")
 """The names that a network's own losses may have, as objectives have them."""
 
+
+def may_name_a_loss(name: object) -> bool:
+    """Return whether a network's own loss may have a name."""
+    return isinstance(name, str) and LOSS_NAME.fullmatch(name) is not None
+
+
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -105,7 +111,7 @@ class TrainingBatch:
             )
             raise broken_network(type(self.network), reason)
         for name in losses:
-            if not isinstance(name, str) or not LOSS_NAME.fullmatch(name):
+            if not may_name_a_loss(name):
                 allowed = "letters, digits, _, - and . are allowed"
                 reason = f"a loss has the name {shown(name)}: {allowed}"
                 raise broken_network(type(self.network), reason)

@@ -47,7 +47,7 @@ class Vocabularies(NamedTuple):
 
 
 def copied(
-    parts: Iterable[Part],
+    parts: Sequence[Part],
     translated: Mapping[Key, Ranked],
     languages: tuple[str, str],
     words: Vocabularies,
@@ -68,13 +68,13 @@ def copied(
         read: returns parts with other texts, without those that are too long.
         translate: returns the translations of parts.
     """
+    new = dict(_as_they_are(parts, translated, languages))
     lost = {
         part.key: (part, items)
         for part in parts
-        if (items := _lost_items(part.text, translated[part.key][0].text, languages, words))
+        if part.key not in new
+        and (items := _lost_items(part.text, translated[part.key][0].text, languages, words))
     }
-    new = dict(_as_they_are(parts, translated, languages))
-    lost = {key: both for key, both in lost.items() if key not in new}
     for attempt in range(len(ATTEMPTS)):
         readings: dict[Key, tuple[Part, Reading]] = {}
         for key, (part, items) in lost.items():

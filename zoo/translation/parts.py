@@ -12,6 +12,7 @@ from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, rounded, with_end
 from zoo.data.features import Features
 from zoo.data.sources import Sources
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
 from zoo.nn.contract import END
 from zoo.nn.cuda_graphs import can_record
@@ -188,9 +189,7 @@ class SourceReader:
         """
         pieces = []
         for index, text in texts:
-            tag = (
-                "" if prefix or several else self.checkpoints[0].source_tokenizer.leading_tag(text)
-            )
+            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
             own = text[len(tag) :] if tag else text  # a slice would be plain text
             pieces += [(index, prefix or tag, piece) for piece in self._pieces(own, split, prefix)]
         return pieces
@@ -307,11 +306,15 @@ class SourceReader:
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
         ]
 
+    @property
+    def _source_tokenizer(self) -> Tokenizer:
+        return self.checkpoints[0].source_tokenizer
+
     def prefix(self, text: str) -> Prefix:
         """Return a source prefix with the number of its tokens."""
         if not text:
             return Prefix()
-        tokenizer = self.checkpoints[0].source_tokenizer
+        tokenizer = self._source_tokenizer
         (ids,) = tokenizer.encode([text.rstrip()])
         return Prefix(text, sum(i != END and i not in tokenizer.control for i in ids))
 

@@ -60,9 +60,6 @@ GERMAN = str.maketrans(
 )
 """How German is typed without its letters."""
 
-PRONOUN = re.compile(r"\bi\b")
-"""The English word that has a capital everywhere."""
-
 Cost = tuple[int, int]
 """How many tokens of a text are unknown, and how many it has."""
 
@@ -117,31 +114,38 @@ def spelled(
     """
     spellings = [Spelling(text) for text in texts]
     apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
+    letters: Change = functools.partial(_usual_letters, costs)
+    usual: Change = functools.partial(_with_accents, costs, accented)
+    for change in (_unescaped, apostrophes, letters, usual):
+        for i, new, old_cost, new_cost in _changed(
+            change, spellings, range(len(texts)), costs, language
+        ):
+            # Where each character is a token, capitals cost nothing, and are as little known.
+            same = change is letters and old_cost[1] >= len(spellings[i].text)
+            if new_cost < old_cost or (same and new_cost == old_cost):
+                spellings[i] = new
+    # What is lost now, such as the capitals of names, is no gain by itself.
+    lacking = [i for i, cost in enumerate(costs([one.text for one in spellings])) if cost[0]]
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     without = (functools.partial(_without, characters) for characters in (TAG, *UNREAD))
     accents: Change = functools.partial(_without_accents, costs)
     less: list[Change] = [*plain, _compatible, _no_capitals, *without, accents]
-    letters: Change = functools.partial(_usual_letters, costs)
-    usual: Change = functools.partial(_with_accents, costs, accented)
-    for change in (_unescaped, apostrophes, letters, usual, *less):
-        changed = {
-            i: new
-            for i, old in enumerate(spellings)
-            if (new := change(old, language)).text != old.text
-        }
-        if not changed:
-            continue
-        before = costs([spellings[i].text for i in changed])
-        after = costs([new.text for new in changed.values()])
-        for (i, new), old_cost, new_cost in zip(changed.items(), before, after, strict=True):
-            # What is lost, such as the capitals of names, is no gain by itself. Where each
-            # character is a token, capitals cost nothing, and are as little known.
-            same = change is letters and old_cost[1] >= len(spellings[i].text)
-            if new_cost[:1] < old_cost[:1] or (
-                change not in less and (new_cost < old_cost or (same and new_cost == old_cost))
-            ):
+    for change in less:
+        for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs, language):
+            if new_cost[0] < old_cost[0]:
                 spellings[i] = new
     return spellings
+
+
+def _changed(
+    change: Change, spellings: Sequence[Spelling], among: Iterable[int], costs: Costs, language: str
+) -> list[tuple[int, Spelling, Cost, Cost]]:
+    """Return what a change makes of some spellings: index, spelling, and costs before and after."""
+    changed = {i: change(spellings[i], language) for i in among}
+    changed = {i: new for i, new in changed.items() if new.text != spellings[i].text}
+    before = costs([spellings[i].text for i in changed])
+    after = costs([new.text for new in changed.values()])
+    return list(zip(changed, changed.values(), before, after, strict=True))
 
 
 def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling, language: str) -> Spelling:
@@ -225,6 +229,8 @@ def _usual_letters(costs: Costs, old: Spelling, language: str) -> Spelling:
     words = set(WORD.findall(text))
     if not capitals and not (language in NOUNS and text.islower()):
         words = {word for word in words if len(word) > 1 and word.isupper()}
+        if not words:
+            return old
         small = dict(zip(words, costs([word.lower() for word in words]), strict=True))
         large = dict(zip(words, costs([*words]), strict=True))
         usual = {w: w.lower() for w in words if small[w] == (0, 1) and small[w] < large[w]}

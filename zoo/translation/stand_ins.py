@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from zoo.translation.lost_items import CURRENCIES, SYMBOLS, Item, Kind
@@ -72,7 +73,7 @@ def with_stand_ins(
     read, stand_ins, end = "", [], 0
     for item in items:
         among = _among(item, attempt)
-        taken = text if among[0].isdigit() else () if item.kind == "time" else words
+        taken = text if among[0].isdigit() else words
         short = next((one for one in among if one not in taken and one not in used), "")
         if not short:
             return None
@@ -115,11 +116,7 @@ def _beginning_as(name: str, others: Sequence[str]) -> tuple[str, ...]:
 
 def as_written(text: str, items: Iterable[Item], source: str, target: str) -> str:
     """Return a text with its items, which are in order, as the target language writes them."""
-    made, end = "", 0
-    for item in items:
-        made += text[end : item.start] + _written(item, source, target)
-        end = item.end
-    return made + text[end:]
+    return replaced(text, [(i.start, i.end, _written(i, source, target)) for i in items])
 
 
 def _written(item: Item, source: str, target: str) -> str:
@@ -160,8 +157,7 @@ def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Repl
             return None
         replacements.append((*matches[0].span(), stand_in.written or matches[0].group()))
     replacements.sort()
-    ends = [0, *(end for _, end, _ in replacements)]
-    are_apart = all(end <= start for end, (start, _, _) in zip(ends, replacements, strict=False))
+    are_apart = all(end <= start for (_, end, _), (start, _, _) in pairwise(replacements))
     return replacements if are_apart else None
 
 
