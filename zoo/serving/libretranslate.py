@@ -122,7 +122,7 @@ class LibreTranslate:
         """Return HTML, parsed.
 
         Raises:
-            TooLargeError: it is too long altogether; the parser's time may grow with the square.
+            TooLargeError: it is too long altogether.
         """
         most = self.service.limits.characters
         if sum(map(len, texts)) > most:

@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 
 UNTRANSLATED = ("script", "style", "code", "pre")
 """Elements whose text is kept."""
 
+RAW = ("script", "style")
+"""Elements whose text has no tags but their own end."""
 
-class Markup(HTMLParser):
+MARKUP = re.compile(
+    r"""
+      <!--(?:-?>|.*?--!?>|.*)                       # a comment
+    | <!\[CDATA\[(?:.*?\]\]>|.*)
+    | <(?:[!?]|/(?![a-z]))[^>]*>?                   # a declaration, and what browsers ignore
+    | <(?P<end>/?)(?P<name>[a-z][^\s/<>]*)          # a tag; `closed` is empty where it never ends
+      (?:[^<>=]++|=(?:\s*"[^"]*"|\s*'[^']*')?)*+(?P<closed>>?)
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+"""Each character is read once or twice, so that the time is linear in the length of any text."""
+
+
+class Markup:
     """A piece of HTML as its texts, each translated by itself, and what is between them.
 
+    Tags, comments and the text of `UNTRANSLATED` elements are kept character by character, also
+    where they are malformed. A comment or declaration that never ends is kept to the end of the
+    text, as browsers read it; a tag that never ends is text, as in "a <b and c".
+
     Args:
-        source: the HTML; tags that are not well-formed are kept as they are.
+        source: the HTML.
     """
 
     def __init__(self, source: str) -> None:
-        super().__init__(convert_charrefs=True)
         self.texts: list[str] = []
         self._parts: list[str | int] = []
-        self._kept = 0
-        self.feed(source)
-        self.close()
-        if self.rawdata:  # the text of an element such as <script> that has no end
-            self._parts.append(self.rawdata)
+        start = position = depth = 0
+        while match := MARKUP.search(source, position):
+            position = match.end()
+            name, end = (match["name"] or "").lower(), match["end"]
+            if name and not match["closed"]:
+                continue
+            self._add(source[start : match.start()], depth > 0)
+            opens = not end and not match[0].endswith("/>")
+            if name in RAW and opens:
+                ending = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(source, position)
+                position = ending.start() if ending else len(source)
+            if name in UNTRANSLATED and (opens or end):
+                depth = depth + 1 if opens else max(0, depth - 1)
+            self._parts.append(source[match.start() : position])
+            start = position
+        self._add(source[start:], depth > 0)
 
     def filled(self, texts: Sequence[str]) -> str:
         """Return the HTML with other texts, which are escaped."""
@@ -34,47 +63,13 @@ class Markup(HTMLParser):
             for part in self._parts
         )
 
-    # --- what the parser finds ------------------------------------------------------------------
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Keep a tag."""
-        self._parts.append(self.get_starttag_text() or "")
-        self._kept += tag in UNTRANSLATED
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """Keep a tag that is closed at once."""
-        self._parts.append(self.get_starttag_text() or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        """Keep the end of an element."""
-        self._parts.append(f"</{tag}>")
-        self._kept = max(0, self._kept - (tag in UNTRANSLATED))
-
-    def handle_data(self, data: str) -> None:
+    def _add(self, raw: str, kept: bool) -> None:
         """Take a text, without the white space around it; keep one without a letter."""
+        data = html.unescape(raw)
         text = " ".join(data.split())  # a browser shows line breaks as spaces
-        if self._kept or not any(map(str.isalpha, text)):
-            raw = self.cdata_elem is not None
-            self._parts.append(data if raw else html.escape(data, quote=False))
+        if kept or not any(map(str.isalpha, text)):
+            self._parts.append(raw if kept else html.escape(data, quote=False))
             return
         start, end = len(data) - len(data.lstrip()), len(data.rstrip())
         self._parts += [data[:start], len(self.texts), data[end:]]
         self.texts.append(text)
-
-    def handle_comment(self, data: str) -> None:
-        """Keep a comment."""
-        self._parts.append(f"<!--{data}-->")
-
-    def handle_decl(self, decl: str) -> None:
-        """Keep a declaration."""
-        self._parts.append(f"<!{decl}>")
-
-    def handle_pi(self, data: str) -> None:
-        """Keep a processing instruction."""
-        self._parts.append(f"<?{data}>")
-
-    def unknown_decl(self, data: str) -> None:
-        """Keep a section such as CDATA."""
-        name, bracket, _ = data.partition("[")
-        end = "]]" if bracket and name.strip().isalpha() else "]"  # <![CDATA[…]]>, <![if …]>
-        self._parts.append(f"<![{data}{end}>")
