@@ -26,11 +26,11 @@ from zoo.serving import operations
 from zoo.serving.checkpoints import Checkpoints, Served, languages_of, unique_names
 from zoo.serving.descriptions import summary
 from zoo.serving.detection import _means
-from zoo.serving.errors import TimeoutExceededError
+from zoo.serving.errors import CheckpointGoneError, TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
 from zoo.serving.models import Models
-from zoo.serving.operations import OPERATIONS
+from zoo.serving.operations import OPERATIONS, StoppedError
 from zoo.serving.service import Service, _readers_and_writers
 from zoo.serving.worker import answer
 from zoo.serving.workers import ANSWER_BYTES
@@ -194,20 +194,34 @@ def test_a_folder_that_vanishes_while_it_is_read_is_known_as_it_was(
     assert checkpoints["changing"].targets == before.targets
 
 
-def test_a_text_that_a_tokenizer_cannot_read_is_the_only_one_without_an_answer(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "code", "attempts"),
+    [
+        (DataError("the tokenizer cannot read this text"), "bad_request", 3),
+        (IndexError("a defect"), "internal", 3),
+        (CheckpointGoneError("it was removed"), "checkpoint_unavailable", 1),
+        (StoppedError(), "stopped", 1),
+    ],
+)
+def test_a_text_that_fails_is_the_only_one_without_an_answer(
+    error: Exception, code: str, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Texts of several clients share a batch; where each would fail, none is tried alone."""
+    ran = []
+
     def run(models: Any, job: Any, inputs: list[str], on_step: Any) -> list[str]:
+        ran.append(inputs)
         if "evil" in inputs:
-            raise DataError("the tokenizer cannot read this text")
+            raise error
         return inputs
 
     monkeypatch.setitem(OPERATIONS, "detect", run)
     job = {"operation": "detect", "inputs": ["good", "evil"]}
     models: Any = SimpleNamespace(loaded=[], size=0, loads=0, evictions=0)
     good, evil = answer(models, job, lambda: None)["results"]
-    assert good == {"value": "good"}
-    assert "cannot read" in evil["error"][0]
+    assert evil["code"] == code
+    assert len(ran) == attempts
+    assert good == (evil if attempts == 1 else {"value": "good"})
 
 
 def test_attention_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

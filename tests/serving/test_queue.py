@@ -3,16 +3,20 @@
 import asyncio
 import json
 import random
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from zoo.serving.api import Api
 from zoo.serving.errors import QueueFullError
 from zoo.serving.limits import Limits
 from zoo.serving.queue import NEAR, Item, Queue
 from zoo.serving.schema import StreamRequest
+from zoo.translation.sentences import Lines
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +204,23 @@ def test_a_stream_that_has_begun_waits_for_room_in_the_queue(times: int) -> None
     assert asyncio.run(received(["a", "b?", "c"])) == ["A", "B?", "C", ""]
     with pytest.raises(QueueFullError):  # before the first event, the request gets status 429
         asyncio.run(received(["a?", "b"]))
+
+
+def test_a_long_text_is_split_beside_the_event_loop() -> None:
+    threads = []
+
+    def splitter(*_: object) -> Lines:
+        threads.append(threading.current_thread())
+        return Lines("")
+
+    async def receive() -> dict[str, Any]:
+        body = json.dumps({"checkpoint": "any", "text": "a\nb"}).encode()
+        return {"type": "http.request", "body": body}
+
+    service: Any = Busy(0)
+    service.checkpoints = SimpleNamespace(named=lambda name: None)
+    api = Api(service)
+    vars(api)["_splitter"] = splitter
+    answer = asyncio.run(api.stream(Request({"type": "http", "headers": []}, receive)))
+    assert answer.status_code == 200
+    assert threading.main_thread() not in threads != []

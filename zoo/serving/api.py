@@ -67,7 +67,10 @@ class Api:
         asked = parse(StreamRequest, await read_body(request, service.limits))
         check_lengths([asked.text], service.limits.stream_characters, "Send it in parts")
         served = service.checkpoints.named(asked.checkpoint)
-        pieces = split_pieces(asked.text, self._splitter(served, asked))
+        # A splitter takes long for a long text, or to load.
+        pieces = await asyncio.to_thread(
+            lambda: split_pieces(asked.text, self._splitter(served, asked))
+        )
         check_lengths(
             [piece for _, piece in pieces], service.limits.characters, "Break its line", "sentence"
         )

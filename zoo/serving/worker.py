@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from zoo.errors import DataError, DecodingError, ZooError
+from zoo.errors import ZooError
 from zoo.registry.registry import default_registry
 from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.metrics import resident_bytes
@@ -61,7 +61,8 @@ def answer(models: Models, job: dict[str, Any], on_step: OnStep) -> dict[str, An
     try:
         results = [{"value": value} for value in _run(models, job, job["inputs"], on_step)]
     except Exception as error:
-        if len(job["inputs"]) == 1 or not isinstance(error, DecodingError | DataError):
+        alike = isinstance(error, StoppedError | CheckpointGoneError)  # each would fail so
+        if alike or len(job["inputs"]) == 1:
             results = [_fault(error)] * len(job["inputs"])
         else:  # one text may be at fault; the others get their results
             results = [_alone(models, job, given, on_step) for given in job["inputs"]]
