@@ -30,8 +30,9 @@ from zoo.serving.errors import CheckpointGoneError, TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
 from zoo.serving.models import Models
-from zoo.serving.operations import OPERATIONS, StoppedError
+from zoo.serving.operations import OPERATIONS
 from zoo.serving.service import Service, _readers_and_writers
+from zoo.serving.steps import StoppedError, score_in_steps
 from zoo.serving.worker import answer
 from zoo.serving.workers import ANSWER_BYTES
 
@@ -125,7 +126,54 @@ def test_a_text_that_has_no_score_changes_no_other_ones_language() -> None:
                 raise DecodingError("text is too long")
             return [[-float(len(text))] for text in sources]
 
-    assert _means(cast(Any, Writer()), ["a", "long", "abc"]) == [-1, None, -3]
+    assert _means(cast(Any, Writer()), ["a", "long", "abc"], lambda: None) == [-1, None, -3]
+
+
+def test_scores_and_languages_are_computed_in_steps_that_can_be_stopped() -> None:
+    taken: list[int] = []
+
+    class Writer:
+        def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+            taken.append(len(sources))
+            return [[float(source)] for source in sources]
+
+    def on_step() -> None:
+        if len(taken) == 3:
+            raise StoppedError
+
+    texts = [f"{i:<200}" for i in range(6)]
+    writer = cast(Any, Writer())
+    assert score_in_steps(writer.score, texts, texts, lambda: None) == [[i] for i in range(6)]
+    assert score_in_steps(writer.score, [], [], lambda: None) == []
+    assert taken == [2, 2, 2]
+    for work in (lambda: score_in_steps(writer.score, texts, texts, on_step),
+                 lambda: _means(writer, texts, on_step)):  # fmt: skip
+        with pytest.raises(StoppedError):
+            work()
+    assert taken == [2, 2, 2]
+    scored = [*texts, "9" * 3_000]
+    assert len(score_in_steps(writer.score, scored, scored, lambda: None)) == 7
+    assert taken[3:] == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("operation", ["score", "detect"])
+def test_what_a_worker_scores_or_detects_is_stopped(operation: str) -> None:
+    """Before, only a search was: the worker was replaced, with the models that it had loaded."""
+    steps: list[None] = []
+
+    def on_step() -> None:
+        steps.append(None)
+        if len(steps) == 3:
+            raise StoppedError
+
+    job = Served(CAPTIONS, CARDS / CAPTIONS).job() | {"languages": ("", "")}
+    about = {"folders": [str(CARDS / CAPTIONS)], "writer": job}
+    inputs: list[Any] = [["A man. " * 60, "Ein Mann."]] * 9
+    if operation == "detect":
+        job, inputs = {"languages": {"en": about, "de": about}}, ["A man."] * 9
+    models = Models(10**9, "float32", default_registry())
+    made = answer(models, {**job, "operation": operation, "inputs": inputs}, on_step)
+    assert {one["code"] for one in made["results"]} == {"stopped"}
 
 
 def test_the_time_of_a_request_is_limited_as_a_whole(registry: Registry) -> None:

@@ -87,7 +87,7 @@ class Api:
         for side in zip(*asked.pairs, strict=True):
             service.check_texts(side)
         served = service.checkpoints.named(asked.checkpoint)
-        lengths = [max(map(len, pair)) for pair in asked.pairs]
+        lengths = [sum(map(len, pair)) for pair in asked.pairs]
         work = service.run(
             "score", served, asked.pairs, lengths=lengths, languages=asked.languages()
         )

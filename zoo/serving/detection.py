@@ -17,6 +17,7 @@ from zoo.nn.contract import END, UNKNOWN
 from zoo.serving.checkpoints import state_of
 from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.models import Models
+from zoo.serving.steps import OnStep, score_in_steps
 from zoo.translation.translator import Translator
 
 CHARACTERS = 200
@@ -24,7 +25,10 @@ CHARACTERS = 200
 
 
 def detected(
-    models: Models, languages: Mapping[str, dict[str, Any]], texts: Sequence[str]
+    models: Models,
+    languages: Mapping[str, dict[str, Any]],
+    texts: Sequence[str],
+    on_step: OnStep,
 ) -> list[list[dict[str, Any]]]:
     """Return, for each text, the languages with their confidences in percent, the best first.
 
@@ -38,9 +42,12 @@ def detected(
         languages: for each, its `folders` of checkpoints that read it, or write it with a shared
             vocabulary, and as `writer` the job of one that writes it so, or None.
         texts: the texts, none of them empty.
+        on_step: called between the steps; what it raises ends the work.
     """
-    coverages = {language: _coverages(about["folders"], texts)
-                 for language, about in languages.items()}  # fmt: skip
+    coverages = {}
+    for language, about in languages.items():
+        on_step()
+        coverages[language] = _coverages(about["folders"], texts)
     values = [{language: of_texts[i][0] for language, of_texts in coverages.items()}
               for i in range(len(texts))]  # fmt: skip
     tied: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -51,7 +58,7 @@ def detected(
         if len(names) < 2:
             continue
         writers = [languages[name]["writer"] for name in names]
-        shares = _shares(models, writers, [texts[i] for i in rows])
+        shares = _shares(models, writers, [texts[i] for i in rows], on_step)
         for i, of_writers in zip(rows, shares, strict=True):
             for name, share in zip(names, of_writers, strict=True):
                 values[i][name] *= len(names) * share
@@ -72,7 +79,10 @@ def _ranked(values: Mapping[str, float], known: Mapping[str, float]) -> list[dic
 
 
 def _shares(
-    models: Models, writers: Sequence[dict[str, Any] | None], texts: Sequence[str]
+    models: Models,
+    writers: Sequence[dict[str, Any] | None],
+    texts: Sequence[str],
+    on_step: OnStep,
 ) -> list[Sequence[float]]:
     """Return, for each text, the share of each writer by the mean log probability of its tokens.
 
@@ -88,7 +98,7 @@ def _shares(
             translator = None
         if translator is None:
             return [equal] * len(texts)
-        means.append(_means(translator, starts))
+        means.append(_means(translator, starts, on_step))
     shares: list[Sequence[float]] = []
     for of_text in zip(*means, strict=True):
         scored = [mean for mean in of_text if mean is not None]
@@ -98,17 +108,18 @@ def _shares(
     return shares
 
 
-def _means(translator: Translator, texts: Sequence[str]) -> list[float | None]:
+def _means(translator: Translator, texts: Sequence[str], on_step: OnStep) -> list[float | None]:
     """Return the mean log probability of each text's tokens, None for one that has no score.
 
     That is a text that is too long, or any text where the model reads several sources.
     """
     try:
-        return [sum(row) / len(row) for row in translator.score(texts, texts)]
+        scores = score_in_steps(translator.score, texts, texts, on_step)
+        return [sum(row) / len(row) for row in scores]
     except ZooError:
         if len(texts) == 1:
             return [None]
-        return [mean for text in texts for mean in _means(translator, [text])]
+        return [mean for text in texts for mean in _means(translator, [text], on_step)]
 
 
 def _coverages(folders: Sequence[str], texts: Sequence[str]) -> list[tuple[float, float]]:

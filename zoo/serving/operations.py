@@ -10,13 +10,11 @@ from zoo.errors import DecodingError
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.detection import detected
 from zoo.serving.models import Models
+from zoo.serving.steps import OnStep, score_in_steps
 from zoo.translation.attention import printable
 from zoo.translation.attention_page import explorer_kinds
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
-
-OnStep = Callable[[], None]
-"""Called between the steps of a search; it raises `StoppedError` where no client waits."""
 
 Operation = Callable[[Models, dict[str, Any], list[Any], OnStep], list[Any]]
 
@@ -25,15 +23,11 @@ ATTENTION_BYTES = 100_000_000
 """The most bytes of attention weights that are shown; a page takes seconds to draw a third."""
 
 
-class StoppedError(Exception):
-    """Work that was given up before its end."""
-
-
 def translate(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = _translator(models, job)
     made = [*translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))]
-    scores = _scores(translator, made) if job["token_scores"] else None
+    scores = _scores(translator, made, on_step) if job["token_scores"] else None
     return [_record(translator.checkpoint.target_tokenizer, one, scores) for one in made]
 
 
@@ -41,7 +35,7 @@ def score(models: Models, job: dict[str, Any], pairs: list[Any], on_step: OnStep
     """Return each target token and its log probability, the end token's last."""
     translator = _translator(models, job)
     sources, targets = zip(*pairs, strict=True)
-    scores = translator.score(sources, targets)
+    scores = score_in_steps(translator.score, sources, targets, on_step)
     tokenizer = translator.checkpoint.target_tokenizer
     return [
         {"score": sum(row), "tokens": _token_scores(tokenizer, ids, row)}
@@ -85,7 +79,7 @@ def tree(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep)
 
 def detect(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the languages that each text may be in, the best first."""
-    return [*detected(models, job["languages"], texts)]
+    return [*detected(models, job["languages"], texts, on_step)]
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -107,12 +101,14 @@ def _options(job: dict[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in job["options"].items()}
 
 
-def _scores(translator: Translator, made: Sequence[Translation]) -> Iterator[list[float]]:
+def _scores(
+    translator: Translator, made: Sequence[Translation], on_step: OnStep
+) -> Iterator[list[float]]:
     """Return the log probabilities of each part's tokens, those of alternatives too, in order."""
     several = [one for best in made for one in (best, *best.alternatives)]
     sources = [ids for one in several for ids in one.source_ids]
     targets = [hypothesis.tokens for one in several for hypothesis in one.hypotheses]
-    return iter(translator.score_ids(sources, targets))
+    return iter(score_in_steps(translator.score_ids, sources, targets, on_step))
 
 
 def _record(

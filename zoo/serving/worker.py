@@ -1,6 +1,6 @@
 """A worker process: reads jobs as lines of JSON from standard input, writes answers to its output.
 
-A line `{"stop": number}` ends the job of that number between two steps of its search. The process
+A line `{"stop": number}` ends the job of that number between two of its steps. The process
 ends when its input ends, so it never outlives the server.
 """
 
@@ -24,7 +24,8 @@ from zoo.registry.registry import default_registry
 from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.metrics import resident_bytes
 from zoo.serving.models import Models
-from zoo.serving.operations import OPERATIONS, OnStep, StoppedError
+from zoo.serving.operations import OPERATIONS
+from zoo.serving.steps import OnStep, StoppedError
 
 
 class Jobs:
