@@ -360,6 +360,8 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
     as_it_is = sent(f"q={TEXTS[0]} «ü»&source=en&target=de", urlencoded)  # as `curl -d` sends it
     assert as_it_is.json["translatedText"] == server.translate(CAPTIONS, f"{TEXTS[0]} «ü»")[0]
     assert sent(f"{parts}--x1--\r\n", several).json["translatedText"] == wanted
+    unquoted = parts.replace('name="q"', "name=q")  # RFC 2183, section 2
+    assert sent(f"{unquoted}--x1--\r\n", several).json["translatedText"] == wanted
     in_address = server.send(f"/translate?{urlencode(fields)}", body=b"", headers={})
     assert in_address.json["translatedText"] == wanted
     both = server.translate(CAPTIONS, TEXTS[0], TEXTS[1])

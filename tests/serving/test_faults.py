@@ -15,13 +15,18 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 import zoo
 from tests.serving.client import Answer, Running, start, wait_until
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.cli.serving import is_local
 from zoo.serving.http import Access, Guard
+from zoo.serving.limits import Limits
 from zoo.serving.metrics import Metrics
+from zoo.serving.server import server as serve
 
 GOOD = {"checkpoint": NUMBERS, "texts": ["four hundred and five"]}
 
@@ -166,12 +171,20 @@ def test_what_is_not_http(server: Running) -> None:
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400", "bad_http"),
         (b"GET\r\n\r\n", b"400", "bad_http"),
         (endless, b"431", "too_large"),
+        (endless + b"\r\n\r\n", b"431", "too_large"),  # complete, in one part
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"431", "too_large"),
     ):
         received = raw(server, data)
         assert received.startswith(b"HTTP/1.1 " + status)
         assert json.loads(received.split(b"\r\n\r\n", 1)[1])["code"] == code
     works(server)
     assert server.lines[before:] == []
+
+
+def test_empty_lines_before_a_request_are_ignored(server: Running) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    for lines in (b"\r\n", b"\n\r\n"):
+        assert raw(server, lines + request).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_with_two_lengths_ends_the_connection(server: Running) -> None:
@@ -647,6 +660,40 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
         with pytest.raises(ConnectionResetError):
             read_all(silent)
         assert server.translate(CAPTIONS, "two dogs play") == ["Zwei Hunde spielen."]
+
+
+def test_what_slow_clients_leave_unread_is_bounded_together() -> None:
+    size, limits = 4_000_000, Limits(unsent_bytes=9_000_000)
+
+    async def respond(request: object) -> Response:
+        return Response(b"x" * size)
+
+    async def received(reader: asyncio.StreamReader) -> int:
+        try:
+            return len(await reader.read())
+        except ConnectionResetError:
+            return 0
+
+    async def counts() -> list[int]:
+        running = serve(Starlette(routes=[Route("/", respond)]), "127.0.0.1", 0, limits, Metrics())
+        task, clients = asyncio.create_task(running.serve()), []
+        while not running.started:
+            await asyncio.sleep(0.01)
+        for _ in range(4):  # the first two are cut off when the third and the fourth begin
+            reader, writer = await asyncio.open_connection("127.0.0.1", running.port, limit=1024)
+            writer.write(b"GET / HTTP/1.0\r\n\r\n")
+            clients.append((reader, writer))
+            await asyncio.sleep(0.2)
+        made = [await received(reader) for reader, _ in clients]
+        for _, writer in clients:
+            writer.close()
+        running.should_exit = True
+        await task
+        return made
+
+    one, other, *rest = asyncio.run(counts())
+    assert one == other == 0
+    assert all(count > size for count in rest)
 
 
 def test_wrong_command_lines_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

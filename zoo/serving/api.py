@@ -173,7 +173,7 @@ class Api:
         served, more["languages"] = service.checkpoints.named(asked.checkpoint), asked.languages()
         work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
         (answer,) = await while_connected(request, work)
-        return JSONResponse(answer)
+        return await asyncio.to_thread(JSONResponse, answer)  # it may be large
 
     async def _events(
         self, served: Served, pieces: list[tuple[int, str]], asked: StreamRequest

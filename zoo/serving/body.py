@@ -149,10 +149,10 @@ def _parts(header: str, body: bytes) -> list[tuple[str, str]]:
     fields = []
     for part in parts[:-1]:
         head, _, value = part.partition(b"\r\n\r\n")
-        name = re.search(rb'\bname="([^"]{1,100})"', head)
+        name = re.search(rb';\s*name=(?:"([^"]{1,100})"|([^\s";]{1,100}))', head)
         if name is None:
             raise ValueError("a field has no name")
-        fields.append((name[1].decode(), value.decode()))
+        fields.append(((name[1] or name[2]).decode(), value.decode()))
     return fields
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zoo.errors import ZooError
+from zoo.serving.limits import HEAD_BYTES
 
 
 class RequestError(ZooError):
@@ -27,6 +28,23 @@ class TooLargeError(RequestError):
     """A body, a list or a text beyond the server's limits."""
 
     status, code = 413, "too_large"
+
+
+class HeadTooLargeError(RequestError):
+    """A head of a request beyond the server's limit."""
+
+    status, code = 431, "too_large"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the head of the request is too large",
+            f"{HEAD_BYTES:,} bytes are the most",
+            "Send a shorter address, and fewer headers and cookies",
+        )
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that ends the connection, as where such a head is not read at all."""
+        return {"Connection": "close"}
 
 
 class EncodedError(RequestError):

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zoo.serving.errors import (
     ForeignOriginError,
+    HeadTooLargeError,
     InternalError,
     KeyRequiredError,
     RequestError,
@@ -28,6 +29,7 @@ from zoo.serving.errors import (
     UnknownCheckpointError,
     UpgradeError,
 )
+from zoo.serving.limits import HEAD_BYTES
 from zoo.serving.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -158,6 +160,8 @@ class Guard:
             await send(message)
 
         try:
+            if _head_bytes(scope) > HEAD_BYTES:  # h11 checks only one that arrives in several parts
+                raise HeadTooLargeError
             if "transfer-encoding" in headers and "content-length" in headers:
                 raise TwoLengthsError
             site = self.access.check_site(headers)
@@ -203,6 +207,13 @@ def _readable_for(site: str) -> list[tuple[bytes, bytes]]:
         (b"access-control-expose-headers", b"Retry-After"),
         (b"vary", b"Origin"),
     ]
+
+
+def _head_bytes(scope: Scope) -> int:
+    """Return the length of a request's head, with its separators."""
+    line = len(f"{scope['method']} ? HTTP/1.1\r\n\r\n") + len(scope.get("raw_path") or b"")
+    fields = sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
+    return line + len(scope["query_string"]) + fields
 
 
 def _is_host(host: str) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+HEAD_BYTES = 32_768
+"""The most bytes of a request's head."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,6 +32,8 @@ class Limits:
         connections: open connections.
         head_seconds, body_seconds: how long a client may take to send a request's head and body.
         write_seconds: how long a client may stop reading before its connection is closed.
+        unsent_bytes: what all clients together may leave unread; beyond it, those that have read
+            their answers for longest are cut off.
         idle_seconds: how long a connection may stay open without a request.
         request_seconds: how long an accepted request may take.
         drain_seconds: how long a stopping server waits for accepted requests.
@@ -53,6 +58,7 @@ class Limits:
     head_seconds: float = 10.0
     body_seconds: float = 20.0
     write_seconds: float = 20.0
+    unsent_bytes: int = 256_000_000
     idle_seconds: float = 30.0
     request_seconds: float = 120.0
     drain_seconds: float = 60.0

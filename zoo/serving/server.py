@@ -10,21 +10,20 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zoo.errors import DataError
-from zoo.serving.limits import Limits
+from zoo.serving.errors import HeadTooLargeError
+from zoo.serving.limits import HEAD_BYTES, Limits
 from zoo.serving.metrics import Metrics
 
 SEND_BYTES = 131_072
 """The bytes of an answer that the system holds for a client that reads slowly."""
-
-HEAD_BYTES = 32_768
-"""The most bytes of a request's head."""
 
 
 class LimitedProtocol(H11Protocol):
@@ -39,6 +38,7 @@ class LimitedProtocol(H11Protocol):
     head_timer: asyncio.TimerHandle | None = None
     write_timer: asyncio.TimerHandle | None = None
     unread = 0
+    unread_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, or refuse it."""
@@ -56,7 +56,11 @@ class LimitedProtocol(H11Protocol):
         """Read data; the head timer runs while no request is complete."""
         if self.transport.is_closing():
             return
-        super().data_received(data)
+        # Empty lines before a request are ignored (RFC 9112, section 2.2).
+        if self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            data = data.lstrip(b"\r\n")
+        if data:
+            super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel_head()
         elif self.head_timer is None and not self.transport.is_closing():
@@ -71,13 +75,8 @@ class LimitedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP, or has too long a head; h11's error is being handled."""
         if getattr(sys.exception(), "error_status_hint", 400) == 431:
-            self._refuse(
-                431,
-                "Request Header Fields Too Large",
-                f"the head of the request is too large: {HEAD_BYTES:,} bytes are the most. "
-                "Send a shorter address, and fewer headers and cookies",
-                "too_large",
-            )
+            error = HeadTooLargeError()
+            self._refuse(error.status, "Request Header Fields Too Large", str(error), error.code)
             return
         self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
 
@@ -88,7 +87,9 @@ class LimitedProtocol(H11Protocol):
         """The client reads more slowly than the server writes."""
         super().pause_writing()
         if self.write_timer is None:
+            self.unread_since = self.loop.time()
             self._await_reading()
+        self._bound_unsent()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -104,10 +105,24 @@ class LimitedProtocol(H11Protocol):
         if self.transport.get_write_buffer_size() < self.unread:
             self._await_reading()
         else:
-            # Nothing of the answer is kept: the system would hold its part of it for minutes.
-            connection = self.transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.transport.abort()
+            self._cut_off()
+
+    def _bound_unsent(self) -> None:
+        """Cut off the clients that have read for longest while all leave too much unread."""
+        protocols = cast("set[LimitedProtocol]", self.connections)
+        slow = [one for one in protocols if one.write_timer is not None]
+        unsent = sum(one.transport.get_write_buffer_size() for one in slow)
+        for one in sorted(slow, key=lambda one: one.unread_since):
+            if unsent <= self.limits.unsent_bytes:
+                break
+            unsent -= one.transport.get_write_buffer_size()
+            one._cut_off()
+
+    def _cut_off(self) -> None:
+        # Nothing of the answer is kept: the system would hold its part of it for minutes.
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def _await_head(self) -> None:
         self.head_timer = self.loop.call_later(self.limits.head_seconds, self._head_late)

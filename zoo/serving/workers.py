@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 ANSWER_BYTES = 1 << 28
 """The longest line that a worker may write."""
 
+LARGE_BYTES = 1_000_000
+"""The length from which a worker's answer is parsed beside the event loop."""
+
 RESTART_SECONDS = (0.1, 1.0, 5.0, 15.0)
 """Waits before a worker that dies again and again is started again."""
 
@@ -139,7 +142,11 @@ class Worker:
             raise ConnectionError(str(error)) from None
         if not line.endswith(b"\n"):
             raise ConnectionError("the worker process died")
-        value: dict[str, Any] = json.loads(line)
+        value: dict[str, Any] = (
+            await asyncio.to_thread(json.loads, line)
+            if len(line) > LARGE_BYTES
+            else json.loads(line)
+        )
         return value
 
 
