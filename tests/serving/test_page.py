@@ -347,7 +347,61 @@ def test_a_text_that_is_too_long_is_refused_and_not_cut(page: Browser, server: R
     page.one("#text").clear()
     page.script("document.execCommand('insertText', false, 'A man. '.repeat(1500))")
     wait_until(lambda: "10,500 characters, and 10,000 are the most" in text(page, "#status"))
+    assert text(page, "#status").endswith("Split it")  # a reader cannot send it elsewhere
+    assert text(page, "#heard") == text(page, "#view") == ""
     page.console()  # the answer's status
+
+
+def test_half_a_surrogate_pair_is_replaced(page: Browser, server: Running) -> None:
+    page.open(address(server, text=""))
+    page.script("const t = document.getElementById('text'); t.value = 'Two dogs \\ud83d play. 🙂';"
+                "t.dispatchEvent(new Event('input'))")  # fmt: skip
+    wait_until(lambda: page.all("#translation"))
+    (wanted,) = server.translate(CAPTIONS, "Two dogs \ufffd play. 🙂", beam=3)
+    assert text(page, "#translation") == wanted
+
+
+def test_without_javascript_only_a_message_is_shown(page: Browser, server: Running) -> None:
+    command = "Emulation.setScriptExecutionDisabled"
+    page.driver.execute_cdp_cmd(command, {"value": True})
+    try:
+        page.driver.get(server.url)
+        assert "needs JavaScript" in page.one("main noscript").text
+        assert not page.one("#input").is_displayed()
+    finally:
+        page.driver.execute_cdp_cmd(command, {"value": False})
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_node_of_a_search_can_be_read(page: Browser, server: Running, theme: str) -> None:
+    page.size(1280, 900, theme)
+    page.open(address(server, view="search"))
+    contrasts = page.script(
+        "const light = color => color.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255)"
+        ".map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)"
+        ".reduce((sum, c, i) => sum + c * [.2126, .7152, .0722][i], .05);"
+        "return [...document.querySelectorAll('.node text')].map(e => {"
+        " const node = e.parentElement, fill = one => light(getComputedStyle(one).fill);"
+        " const both = [fill(e), fill(node.querySelector('rect'))];"
+        " return Math.max(...both) / Math.min(...both) * getComputedStyle(node).opacity})"
+    )
+    assert min(contrasts) >= 4.5
+
+
+def test_a_screen_reader_reads_the_nodes_of_a_step(page: Browser, server: Running) -> None:
+    page.open(address(server, view="search"))
+    tree = server.send("/api/tree", {"checkpoint": CAPTIONS, "text": TEXT, "beam": 3}).json
+    for button, step in ((0, 0), (2, 1)):
+        page.all(".steps button")[button].click()
+        heard = page.script(
+            "return [...document.querySelectorAll('.heard li')].map(e => e.textContent)"
+        )
+        titles = page.script(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)",
+            f".node[data-step='{step}'] title",
+        )
+        assert heard == titles
+        assert len(heard) == len(tree["steps"][step])
 
 
 def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:

@@ -1,6 +1,7 @@
 // Requests to the server this page came from.
 
 const KEY = "zoo-api-key";
+const STREAM = ", or send it to /api/translate/stream";  // advice for programs
 
 export class Refused extends Error {
   constructor(message, code) {
@@ -21,13 +22,18 @@ export function setKey(key) {
   sessionStorage.setItem(KEY, key);
 }
 
+// JSON has no half of a pair of surrogates, which a page may paste.
+function wellFormed(key, value) {
+  return typeof value === "string" ? value.replace(/\p{Surrogate}/gu, "\uFFFD") : value;
+}
+
 export async function request(path, body, signal) {
   const headers = {"Content-Type": "application/json"};
   const key = sessionStorage.getItem(KEY);
   // As UTF-8, which the server reads: a header of `fetch` has a character for each byte.
   if (key) headers["X-API-Key"] = String.fromCharCode(...new TextEncoder().encode(key));
   const options = body === undefined ? {headers, signal}
-                                     : {method: "POST", headers, signal, body: JSON.stringify(body)};
+                                     : {method: "POST", headers, signal, body: JSON.stringify(body, wellFormed)};
   let response;
   try {
     response = await fetch(path, options);
@@ -36,6 +42,6 @@ export async function request(path, body, signal) {
     throw new Refused("The server does not answer.", "unreachable");
   }
   const answer = await response.json().catch(() => ({error: `status ${response.status}`, code: ""}));
-  if (!response.ok) throw new Refused(answer.error, answer.code);
+  if (!response.ok) throw new Refused(answer.error?.replace(STREAM, ""), answer.code);
   return answer;
 }

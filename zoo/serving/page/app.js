@@ -166,6 +166,7 @@ async function run() {
     if (error.name === "AbortError" || mine.signal.aborted) return;
     say(error.message, true);
     view.replaceChildren();
+    find("heard").textContent = "";
     find("key").hidden = error.code !== "wrong_api_key";
   } finally {
     if (page.running === mine) view.removeAttribute("aria-busy");
@@ -224,4 +225,5 @@ find("key").addEventListener("submit", event => {
   setKey(find("key-value").value);
   begin();
 });
+find("input").hidden = false;
 begin();

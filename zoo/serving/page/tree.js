@@ -18,6 +18,11 @@ function ways(steps) {
   return found;
 }
 
+function described(node) {
+  return `“${shown(node.token)}” ${node.status}: probability ${percent(node.log_prob)}` +
+         `, score ${node.score.toFixed(2)}`;
+}
+
 function draw(tree, best) {
   const most = Math.max(...tree.steps.map(nodes => nodes.length));
   const x = step => 10 + (step + 1) * (WIDTH + GAP) - WIDTH - GAP + 60, y = i => 10 + i * ROW;
@@ -37,8 +42,7 @@ function draw(tree, best) {
     edge.dataset.step = t;
     drawing.prepend(edge);
     const title = svg("title");
-    title.textContent = `“${shown(node.token)}” ${node.status}: probability ${percent(node.log_prob)}` +
-                        `, score ${node.score.toFixed(2)}`;
+    title.textContent = described(node);
     const word = svg("text", {x: x(t) + 8, y: y(i) + 16});
     const name = shown(node.token);
     word.textContent = name.length > 11 ? name.slice(0, 10) + "…" : name;
@@ -62,6 +66,8 @@ export async function treeView({send, state, asked, keep}) {
   const range = element("input", {type: "range", min: 1, max: last, step: 1,
                                   "aria-label": "Step of the search"});
   const list = element("ol", {className: "best"});
+  // For screen readers, to which a drawing is one picture.
+  const heard = element("ul", {className: "heard", "aria-label": "Prefixes of this step"});
   let rank = 0;
 
   function go(step) {
@@ -74,6 +80,7 @@ export async function treeView({send, state, asked, keep}) {
     summary.textContent = `Step ${step} of ${last}: ${count("kept")} kept, ${count("finished")} ` +
                        `finished, ${count("pruned")} of the best others pruned` +
                        (Number(state.beam) > MOST ? `; drawn with a beam of ${MOST}.` : ".");
+    heard.replaceChildren(...nodes.map(node => element("li", {}, described(node))));
     const right = holder.querySelector(`.node[data-step="${step - 1}"]`);
     const edge = Number(right?.querySelector("rect").getAttribute("x")) + 2 * WIDTH;
     if (step < last || holder.scrollLeft) holder.scrollLeft = edge - holder.clientWidth;
@@ -101,7 +108,7 @@ export async function treeView({send, state, asked, keep}) {
       button("◀", "Step back", () => Number(range.value) - 1),
       button("▶", "Step forward", () => Number(range.value) + 1),
       button("▶|", "Last step", () => last), range),
-    summary, readWhole(tree), holder,
+    summary, heard, readWhole(tree), holder,
     element("ul", {className: "legend"},
       ["solid border: kept in the beam", "dashed: pruned", "green: finished",
        "filled: the way to the chosen hypothesis"].map(text => element("li", {}, text))));
