@@ -321,6 +321,10 @@ def test_a_packed_file_without_its_suffix_is_named_as_such(
 @pytest.mark.parametrize(("content", "message"), [
     ("a\tb\n".encode("utf-16-le"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-16LE"),
     ("a\tb\n".encode("utf-16-be"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-16BE"),
+    (bytes(range(256)), "line 1, has a NUL byte: .* or text in UTF-16. Convert it to UTF-8$"),
+    (b"\1\0\2\0" * 9, "line 1, has a NUL byte: .* or text in UTF-16. Convert it to UTF-8$"),
+    ("\ufeff日本\t\n".encode("utf-16-le"), "is in UTF-16. Convert it: iconv -f UTF-16 -t UTF-8"),
+    ("a、😀\té\r\n".encode("utf-16-le"), "line 1, has a NUL .* Convert it: iconv -f UTF-16LE"),
     (b"ab\0\tb\n", "line 1, has a NUL byte: .* or text in UTF-16. Convert it to UTF-8$"),
     ("a\tb\n".encode("utf-16"), "is in UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 .*p.* > NEW"),
     (b"caf\xe9\tb\n", "byte 4 .* from Windows: iconv -f WINDOWS-1252 -t UTF-8 .*p.* > NEW"),

@@ -178,6 +178,8 @@ def test_a_recipe_file_overrides_what_auto_chooses(parallel: Path, tmp_path: Pat
 def test_epochs_of_few_pairs_are_counted_right(registry: Registry) -> None:
     choice = chosen(registry, sentences(3), 30, steps=20)
     assert any("1 update per epoch" in r and "(20.0 epochs)" in r for r in choice.reasons)
+    single = chosen(registry, sentences(3), 30, steps=1)
+    assert any("1 update (1.0 epochs)" in reason for reason in single.reasons)
 
 
 def test_a_run_records_what_was_chosen_and_resumes_bit_exactly(

@@ -55,7 +55,13 @@ def test_a_run_whose_files_were_moved_is_resumed_with_their_new_names(
     moved = (*again, "--data", f"{new}/text:en-de")
     assert "resume with --validation and the new name" in run(*moved).stderr
     swapped = run(*again, "--data", new / "other.tsv", "--validation", new / "other.tsv")
-    assert f"{new}/other.tsv has changed since the run began" in swapped.stderr
+    assert (
+        f"{new}/other.tsv is not the text of this run. Name that of {parallel}:en-de, or begin"
+    ) in swapped.stderr
+    wrong = run(*moved, "--validation", f"{new}/text:en-de")
+    assert f"{new}/text:en-de is not the text of this run. Name that of {other}, or" in (
+        wrong.stderr
+    )
     done = run(*moved, "--validation", new / "other.tsv")
     assert done.exit_code == 0, done.output
     assert same(tmp_path / "whole", tmp_path / "parts")

@@ -103,7 +103,8 @@ def translate(
     """Translate each TEXT, or each line of --input or of standard input, to one line.
 
     An empty line stays empty; line breaks within a TEXT are kept. With --n-best, the translations
-    of a text follow each other, the best first, each after its score.
+    of a text follow each other, the best first, each after its score. A pipe is answered after
+    every 2,048 lines and at its end.
     """
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")

@@ -36,6 +36,9 @@ NO_FILES: Mapping[str, Path] = {}
 NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
 
+SHOWN_BY = 1_000
+"""How many bytes of a line show whether it is text in UTF-16."""
+
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 """A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
@@ -119,9 +122,10 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError(f"{file} is in UTF-16", "", f"Convert it: {_conversion(file, 'UTF-16')}")
     if b"\0" in line:
-        advice, nuls = "Convert it to UTF-8", (line[:1] == b"\0", line[1:2] == b"\0")
-        if number == 1 and any(nuls):
-            advice = f"Convert it: {_conversion(file, 'UTF-16BE' if nuls[0] else 'UTF-16LE')}"
+        encoding = "UTF-16BE" if line[:1] == b"\0" else "UTF-16LE"
+        advice = "Convert it to UTF-8"
+        if number == 1 and b"\0" in line[:2] and _may_be(line, encoding):
+            advice = f"Convert it: {_conversion(file, encoding)}"
         why = "it is not text, or text in UTF-16"
         raise DataError(f"{file}, line {number}, has a NUL byte", why, advice)
     if number == 1 and b"\r" in line.rstrip(b"\r\n"):
@@ -138,6 +142,15 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
             f"byte {error.start + 1} is 0x{line[error.start]:02x}",
             f"Convert it, if it is from Windows: {_conversion(file, 'WINDOWS-1252')}",
         ) from None
+
+
+def _may_be(line: bytes, encoding: str) -> bool:
+    """Return whether the start of a line is text in UTF-16, without characters that no text has."""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(line[:SHOWN_BY])
+    return "\ufffd" not in text and all(
+        character in "\t\r" or unicodedata.category(character) not in ("Cc", "Cn", "Co")
+        for character in text
+    )
 
 
 def _conversion(file: str, encoding: str) -> str:

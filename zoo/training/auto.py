@@ -243,7 +243,7 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
     dropout = _regularize(choice, config, epochs)
     choice.reasons.append(
         f"batches of {batch:,} tokens ({counted(round(per_epoch), 'update')} per epoch), "
-        f"{_about(size)}{updates:,} updates ({epochs:,.1f} epochs){_why_updates(size)}"
+        f"{_about(size)}{counted(updates, 'update')} ({epochs:,.1f} epochs){_why_updates(size)}"
     )
     choice.reasons.append(f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}; {dropout}")
     _validate(choice, size, updates)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from zoo.data.datasets import find_dataset
 from zoo.data.features import FeatureReader
 from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import ConfigError, DataError
+from zoo.errors import CheckpointError, ConfigError, DataError
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import Recipe
@@ -121,6 +122,29 @@ class TrainingData:
             "fingerprint": self.corpus.fingerprint(),
             "validation_fingerprint": self.validation.corpus.fingerprint(),
         }
+
+    def check_same(self, plan: Plan, began: Mapping[str, Any], folder: Path) -> None:
+        """Make sure that this is the text of the run in a folder, whose plan may name moved files.
+
+        `began` is the description with which the run began.
+
+        Raises:
+            CheckpointError: the tokens are others.
+        """
+        for key, fingerprint in self.fingerprints().items():
+            if began.get(key, fingerprint) == fingerprint:  # earlier versions kept one
+                continue
+            where, given, before = plan.data, plan.data, began.get("data")
+            if key != "fingerprint":
+                where = plan.validation or f"the validation split of {plan.data}"
+            if key != "fingerprint" and plan.validation:
+                given, before = plan.validation, began.get("validation")
+            why, advice = f"{where} has changed since the run began", "Restore the data"
+            if given != before:
+                why, advice = f"{where} is not the text of this run", f"Name that of {before}"
+            raise CheckpointError(
+                f"{folder} cannot be resumed", why, f"{advice}, or begin a new run"
+            )
 
     def epoch(self, recipe: Recipe, number: int) -> tuple[Corpus, Batches]:
         """Return the corpus and the batches of an epoch, which seed and number alone decide.

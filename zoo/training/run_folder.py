@@ -217,26 +217,6 @@ class RunFolder:
             replace_file(self.path / RUN, text + "\n")
             replace_file(self.path / "recipe.toml", recipe)
 
-    def check_same_data(
-        self, fingerprints: Mapping[str, str], data: str, validation: str | None
-    ) -> None:
-        """Make sure that the data, which may have been moved, has not changed.
-
-        Raises:
-            CheckpointError: its tokens are not those with which the run began.
-        """
-        described = self.describe()
-        for key, fingerprint in fingerprints.items():
-            if described.get(key, fingerprint) == fingerprint:  # earlier versions kept one
-                continue
-            if key != "fingerprint":
-                data = validation or f"the validation split of {data}"
-            raise CheckpointError(
-                f"{self.path} cannot be resumed",
-                f"{data} has changed since the run began",
-                "Restore the data, or begin a new run",
-            )
-
     def tokenizers(self, registry: Registry) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of source and target, which may be one and the same."""
         source = load_tokenizer(self.path / "source.tokenizer.json", registry)

@@ -262,7 +262,7 @@ def resume(
             if group.is_first:
                 folder.check_replaceable()
             read = load_data(registry, plan, folder.tokenizers(registry))
-            folder.check_same_data(read.fingerprints(), plan.data, plan.validation)
+            read.check_same(plan, description, folder.path)
             trainer, notes = _make_trainer(registry, plan, read, folder, group)
             if totals:
                 trainer.check_totals(Recipe.parse(description["recipe"], "the run's recipe"))
