@@ -174,7 +174,10 @@ TASKS = {
         example="four hundred and ninety-two thousand, six hundred and five",
         license=FREE,
         terms=GENERATED,
-        limits="For whole numbers below a million, written in lowercase words as num2words does.",
+        limits=(
+            "For whole numbers below a million in lowercase words, as num2words writes them, "
+            "without commas, or without commas and “and”."
+        ),
         headlines=("exact_match",),
         parameters=500_000,
         kind="number",
@@ -191,8 +194,10 @@ TASKS = {
         limits=(
             "For one date at a time, with a year from 1600 to 2199, as the Unicode locale data "
             "writes dates of medium, long and full width in 62 languages, with digits 0 to 9. A "
-            "weekday is read over, not checked. It has not seen short dates of digits alone, nor "
-            "forms that people write besides, such as “1er mai”. Nothing is checked: a date that "
+            "weekday is read over, not checked. It has not seen dates of digits alone, which are "
+            "short ones, and those of medium width in Arabic, Bulgarian, Czech, Finnish, German, "
+            "Macedonian, Serbian and Slovak, unless they begin with the year, nor forms that "
+            "people write besides, such as “1er mai”. Nothing is checked: a date that "
             "does not exist gives another one or no date."
         ),
     ),
@@ -208,7 +213,8 @@ TASKS = {
             "It shows what one network learns of seven tasks; those of one task are better. "
             "Each source begins with the tag of its task and a space: `numbers:`, `date:`, "
             "`phones:`, `en-fr:`, `fr-en:`, `en-de:` or `de-en:`. Without a tag it guesses. It has "
-            "the limits of each task's own checkpoints, and does not know their greetings."
+            "the limits of each task's own checkpoints, and does not know their greetings, nor "
+            "numbers without commas."
         ),
         headlines=("chrf", "exact_match"),
         parameters=12_000_000,

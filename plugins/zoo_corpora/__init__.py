@@ -9,7 +9,7 @@ from zoo_corpora.corpora import multi30k, tatoeba, tatoeba_76k
 from zoo_corpora.downloads import CMUDICT, TATOEBA, TATOEBA_76K, multi30k_downloads
 from zoo_corpora.generated import numbers, shift
 from zoo_corpora.pronunciation import pronunciations
-from zoo_corpora.tasks import tasks
+from zoo_corpora.tasks import LANGUAGES, tasks
 
 ZOO_API = 2
 
@@ -60,6 +60,7 @@ def zoo_datasets() -> Iterable[Dataset]:
         tasks,
         terms="those of its parts; with the captions, research and education, non-commercial",
         several_references=True,
+        tasks=LANGUAGES,
         downloads=(*captions.values(), *TATOEBA_76K, *CMUDICT),
     )
 

@@ -30,6 +30,17 @@ TASKS: dict[str, tuple[Read, ...]] = {
 }
 """What is read for each tag."""
 
+LANGUAGES = {
+    "numbers: ": ("en", "fr"),
+    "date: ": ("", ""),
+    "phones: ": ("en", ""),
+    "en-fr: ": ("en", "fr"),
+    "fr-en: ": ("fr", "en"),
+    "en-de: ": ("en", "de"),
+    "de-en: ": ("de", "en"),
+}
+"""The languages of the tasks, by the tags with which their sources begin."""
+
 MOST = {"train": 150_000, "validation": 200, "test": 1_000}
 """The most pairs of one dataset in a split."""
 

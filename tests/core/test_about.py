@@ -22,6 +22,7 @@ RELEASED = top() / "cards" / "checkpoints" / "rnnsearch-tiny.numbers-en-fr"
 FULL = About(
     ("en", "eng_Latn"), ("de",), "captions", "CC BY 4.0", {"beam": 5, "banned": ("x", 7)},
     "fine-tuned", "hf://a/b", ("A dog walks.",),
+    tasks={"en-fr: ": ("en", "fr"), "date: ": ("", "")},
 )  # fmt: skip
 
 
@@ -69,6 +70,14 @@ def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:
     assert len(about.terms) == 10_000
 
 
+def test_the_tasks_of_a_dataset_are_kept() -> None:
+    tasks = {"a: ": ("en", "e.n"), "b: ": ("", "fr")}
+    about = About.of_dataset(Dataset("a", "", lambda split, limit: [], tasks=tasks))
+    assert about.tasks == {"a: ": ("en", ""), "b: ": ("", "fr")}
+    changed = about.with_changes({"tasks.a: ": None, "tasks.c:": ["en", "it"]})
+    assert changed.tasks == {"b: ": ("", "fr"), "c:": ("en", "it")}
+
+
 def test_conversion_push_and_pull_keep_it(
     described: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +108,12 @@ WRONG: dict[str, tuple[object, str]] = {
     "nested lists": ({"source_languages": [[["en"]]]}, "source_languages must be"),
     "an escape": ({"terms": "free \x1b[2J"}, "terms must be a line"),
     "a surrogate": ({"examples": ["\udc80"]}, "half of a surrogate pair"),
+    "a task without languages": ({"tasks": {"date: ": []}}, "tasks must be at most 1,000 tags of"),
+    "a task of no language": ({"tasks": {"date: ": ["\n", ""]}}, "each with two language codes"),
+    "a blank tag": ({"tasks": {" ": ["", ""]}}, "tags of 1 to 100 characters"),
+    "a long tag": ({"tasks": {"x" * 101: ["", ""]}}, "tags of 1 to 100 characters"),
+    "many tasks": ({"tasks": {f"{i}:": ["", ""] for i in range(1_001)}}, "tasks must be at most"),
+    "a list of tasks": ({"tasks": ["date: "]}, "tasks must be at most"),
     "much text": ({"data": "x" * 1_001}, "data must be a line"),
     "a wide beam": ({"decoding": {"beam": 65}}, "decoding.beam must be at most 64"),
     "no beam": ({"decoding": {"beam": 0}}, "decoding.beam must be an integer of at least 1 and at"),

@@ -30,6 +30,7 @@ LIST_LIMIT = 1_000
 
 TEXT_LIMITS = {
     "data": 1_000, "terms": 10_000, "parent": 1_000, "examples": 2_000, "intended_use": 2_000,
+    "tasks": 100,
 }  # fmt: skip
 """The most characters of each text."""
 
@@ -67,6 +68,8 @@ class About:
         intended_use: sentences about what it is for, and what it cannot do.
         trained_length: tokens, with the end token, that all but one in a thousand of its training
             sources have at most; 0 if it is not known. Longer sentences are translated in parts.
+        tasks: for each task of several, the tag with which its sources begin, and the codes of its
+            two languages, empty where there is none.
 
     Raises:
         CheckpointError: a value is of a wrong type or out of bounds; all faults at once.
@@ -82,6 +85,7 @@ class About:
     examples: tuple[str, ...] = ()
     intended_use: str = ""
     trained_length: int = 0
+    tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -111,10 +115,15 @@ class About:
             target,
             data=one_line(dataset.name, TEXT_LIMITS["data"]),
             terms=one_line(dataset.terms, TEXT_LIMITS["terms"]),
+            tasks={
+                tag: tuple(code if CODE.fullmatch(code) else "" for code in languages)
+                for tag, languages in dataset.tasks.items()
+            },
         )
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with some values replaced; `decoding.beam` is one of `decoding`.
+        """Return a copy with some values replaced; `decoding.beam` is one of `decoding`, and
+        `tasks.en-fr:` one of `tasks`.
 
         A text in place of a list is a list of it alone; None removes a value.
 
@@ -123,19 +132,20 @@ class About:
         """
         known = {f.name: f.default for f in fields(self)}
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["decoding"] = dict(self.decoding)
+        values |= {"decoding": dict(self.decoding), "tasks": dict(self.tasks)}
         for key, value in changes.items():
             name, _, option = key.partition(".")
-            if name not in known or (option and name != "decoding"):
+            if name not in known or (option and name not in ("decoding", "tasks")):
                 raise UnknownNameError("value of a checkpoint's description", key, known)
             if option:
-                values["decoding"][option] = _frozen(value)
+                values[name][option] = _frozen(value)
             elif isinstance(known[name], tuple) and isinstance(value, str):
                 values[name] = (value,)
             else:
                 values[name] = _frozen(value)
-        if isinstance(values["decoding"], dict):
-            values["decoding"] = {k: v for k, v in values["decoding"].items() if v is not None}
+        for name in ("decoding", "tasks"):
+            if isinstance(values[name], dict):
+                values[name] = {k: v for k, v in values[name].items() if v is not None}
         return type(self)(**{key: value for key, value in values.items() if value is not None})
 
     def as_json(self) -> dict[str, Any]:
@@ -166,6 +176,11 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
     length = values["trained_length"]
     if type(length) is not int or not 0 <= length <= LENGTH_LIMIT:
         yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
+    if not _is_tasks(values["tasks"]):
+        yield (
+            f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "
+            "each with two language codes, which may be empty"
+        )
     yield from decoding_faults(values["decoding"])
 
 
@@ -225,6 +240,21 @@ def _is_bounded(value: object) -> bool:
     if isinstance(value, int | float):
         return abs(value) <= 10**9
     return value is None
+
+
+def _is_tasks(value: object) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and len(value) <= LIST_LIMIT
+        and all(
+            _is_text(tag, TEXT_LIMITS["tasks"])
+            and tag.strip()
+            and _is_list(languages)
+            and len(languages) == 2
+            and all(code == "" or _is_language(code) for code in languages)
+            for tag, languages in value.items()
+        )
+    )
 
 
 def _is_list(value: object) -> TypeGuard[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ def checkpoint_facts(
         "intended_use": intended_use(about),
         "trained_length": about.trained_length,
         "length": trained_length(about),
+        "tasks": dict(about.tasks),
     }
 
 
@@ -90,11 +91,18 @@ def facts_in_words(facts: Mapping[str, Any]) -> dict[str, str]:
         f"{size_in_words(facts['total_bytes'])} in all",
         "scores": "; ".join(filter(None, map(_score, facts["scores"]))),
         "decoding": as_flags(facts["decoding"]) or "greedy search (the default)",
+        "tasks": ", ".join(map(_task, facts["tasks"].items())),
         "example": next(iter(facts["examples"]), ""),
         "intended use": facts["intended_use"],
         "length": facts["length"],
     }
     return {name: line for name, line in lines.items() if line}
+
+
+def _task(task: tuple[str, Sequence[str]]) -> str:
+    """Return a task's tag, and its languages if there are any."""
+    languages = " to ".join(filter(None, task[1]))
+    return task[0].strip() + (f" ({languages})" if languages else "")
 
 
 def _score(record: Mapping[str, Any]) -> str:

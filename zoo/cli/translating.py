@@ -41,9 +41,9 @@ from zoo.cli.output import (
     shows_progress,
 )
 from zoo.cli.search import search_options
+from zoo.cli.translation_notes import untagged, with_notes
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
-from zoo.errors import counted
 from zoo.registry.registry import Registry
 from zoo.translation.shards import Shard, join, open_shard
 
@@ -131,7 +131,8 @@ def translate(
     with _texts(text, source) as texts:
         stream = translator.stream(texts, window=window, **options, **search)
         with _output(out) as file:  # opened once the options are known to be possible
-            for translation in _with_warnings(stream, "text" if text else "line"):
+            what = "text" if text else "line"
+            for translation in with_notes(stream, what, tasks=untagged(translator, options)):
                 for line in form(translation):
                     click.echo(line, file=file)
 
@@ -164,7 +165,8 @@ def _translate_shard(
         with open_text(source) as stream:
             texts = _with_progress(read_texts(stream, str(source), lines), source, len(lines))
             translated = translator.stream(texts, first=lines.start, **options)
-            for translation in _with_warnings(translated, "line", lines.start):
+            tasks = untagged(translator, options)
+            for translation in with_notes(translated, "line", lines.start, tasks):
                 output.advance("".join(f"{line}\n" for line in form(translation)))
 
 
@@ -289,62 +291,6 @@ def _output(file: Path | None) -> Iterator[IO[str] | None]:
         return
     with open_output(file) as output, TextIOWrapper(output, encoding="utf-8") as stream:
         yield stream
-
-
-def _with_warnings(
-    stream: Iterator[Translation], what: str, first: int = 0
-) -> Iterator[Translation]:
-    """Yield translations; warn of sources without known tokens: the first, and how many.
-
-    Say at the end how many were divided, respelled or copied, or lack something.
-    """
-    from zoo.nn.contract import UNKNOWN
-
-    count = divided = respelled = copied = 0
-    partly: list[int] = []
-    lacking: list[tuple[int, str]] = []
-    for number, translation in enumerate(stream, first + 1):
-        if translation.unknown:
-            count += 1
-            if count == 1:
-                stays = bool(translation.copied)
-                result = "it stays as it is" if stays else "its translation is meaningless"
-                say(
-                    f"Warning: {what} {number} has no token of the model's vocabulary (is it in "
-                    f"another script?); {result}"
-                )
-        elif any(UNKNOWN in ids for ids in translation.source_ids):
-            partly.append(number)
-        lacking += [(number, lost) for lost in translation.lost_numbers[:1]]
-        divided += translation.divided
-        respelled += translation.respelled
-        copied += bool(translation.copied)
-        yield translation
-    if divided:
-        say(
-            f"Note: {counted(divided, what)} had a sentence longer than those of training; "
-            "it was translated in parts"
-        )
-    if respelled:
-        say(
-            f"Note: {counted(respelled, what)} with capitals or marks that the model hardly knows, "
-            "read in the spelling of training or without them"
-        )
-    if copied:
-        say(f"Note: {counted(copied, what)} with numbers, addresses or names that were copied")
-    if partly:
-        say(
-            f"Note: {counted(len(partly), what)} with something that the model's vocabulary lacks, "
-            f"and that is lost; the first is {what} {partly[0]:,}"
-        )
-    if lacking:
-        first, lost = lacking[0]
-        say(
-            f"Note: {counted(len(lacking), what)} with a number that the translation lacks, or has "
-            f"in words: compare them; the first is {lost} in {what} {first:,}"
-        )
-    if count > 1:
-        say(f"Warning: {count:,} {what}s in all have no token of the model's vocabulary")
 
 
 @click.command("join")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from zoo.decoding.options import Hypothesis
 from zoo.decoding.ranking import not_a_number
 from zoo.decoding.source_attention import alignment_weights
 from zoo.decoding.task import full_precision
@@ -70,6 +71,26 @@ def align(
     weights = alignment_weights(attention, model.attention_kinds, source.shape[1])
     aligned = weights.argmax(2).tolist()
     return [tuple(row[: len(target)]) for row, target in zip(aligned, targets, strict=True)]
+
+
+def align_ranked(
+    model: Seq2Seq[Memory, State],
+    source: Tensor,
+    mask: Tensor,
+    hypotheses: Sequence[Sequence[Hypothesis]],
+) -> list[list[tuple[int, ...]]]:
+    """Return what `align` does for each hypothesis of each source.
+
+    Raises:
+        DecodingError: the model has no attention from target to source.
+    """
+    aligned: list[list[tuple[int, ...]]] = [[] for _ in hypotheses]
+    for rank in range(max(map(len, hypotheses))):
+        rows = [i for i, ranked in enumerate(hypotheses) if len(ranked) > rank]
+        targets = [hypotheses[i][rank].tokens for i in rows]
+        for i, indices in zip(rows, align(model, source[rows], mask[rows], targets), strict=True):
+            aligned[i].append(indices)
+    return aligned
 
 
 def _padded(targets: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

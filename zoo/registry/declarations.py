@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -213,8 +213,9 @@ class Dataset:
     of its recipe, if that differs from the dataset's name. `files` are those that its text is read
     from, if there are any. `downloads` are the public files that it reads, if `zoo data get` can
     fetch them. With `several_references`, the targets of one source are references of one
-    translation when it is scored. `metrics` are the names of the metrics that suit it; by default
-    all, except those that suit certain data only.
+    translation when it is scored. `tasks` are those of several in one dataset: the tag with which a
+    task's sources begin, and its two languages, empty where there is none. `metrics` are the names
+    of the metrics that suit it; by default all, except those that suit certain data only.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Dataset:
     downloads: tuple[Download, ...] = ()
     several_references: bool = False
     metrics: tuple[str, ...] = ()
+    tasks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     owner: str = ""
     """The plugin that brings it, as messages name it; set where a dataset is found by its name."""
 

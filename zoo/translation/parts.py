@@ -29,6 +29,7 @@ from zoo.translation.sentences import (
     split_sentences,
 )
 from zoo.translation.spelling import Spelling
+from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
 
 MAX_SOURCE_LENGTH = 1024
@@ -82,10 +83,11 @@ class SourceReader:
 
     Args:
         checkpoints: the members; their length limits all hold.
+        task: the tag of the task with which all texts begin, if the members have several.
     """
 
-    def __init__(self, checkpoints: Sequence[Checkpoint]) -> None:
-        self.checkpoints = checkpoints
+    def __init__(self, checkpoints: Sequence[Checkpoint], task: str = "") -> None:
+        self.checkpoints, self.task = checkpoints, task
         self.device = next(checkpoints[0].model.parameters()).device
         self._respeller = Respeller(checkpoints, self._tokenize)
 
@@ -189,10 +191,16 @@ class SourceReader:
         """
         pieces = []
         for index, text in texts:
-            tag = "" if prefix or several else self._source_tokenizer.leading_tag(text)
-            own = text[len(tag) :] if tag else text  # a slice would be plain text
+            typed, tag = ("", "") if prefix or several else self._leading_tag(text)
+            own = text[len(typed) :] if typed else text  # a slice would be plain text
             pieces += [(index, prefix or tag, piece) for piece in self._pieces(own, split, prefix)]
         return pieces
+
+    def _leading_tag(self, text: str) -> tuple[str, str]:
+        """Return the tag that a text begins with, as typed, and as it is read."""
+        if self.task:
+            return leading_task(text, [self.task])
+        return (self._source_tokenizer.leading_tag(text),) * 2
 
     @property
     def several(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.readers import chunks
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align
+from zoo.decoding.forced import align_ranked
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graphs import encode_recorded
@@ -40,6 +40,7 @@ from zoo.translation.parallel import (
 )
 from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader
 from zoo.translation.sentences import Split, language_code, separator
+from zoo.translation.tasks import for_task, leading_task
 from zoo.translation.translation import (
     Translation,
     as_typed,
@@ -96,6 +97,7 @@ class TextSearch:
         self.checkpoint, self.checkpoints = checkpoints[0], checkpoints
         self.registry = registry or default_registry()
         self.reader = SourceReader(checkpoints)
+        self._of_tasks: dict[str, TextSearch] = {}
         self._on_cpu = self.reader.device.type == "cpu"
         if not isinstance(precision, str) or precision not in WEIGHTS:
             raise DecodingError(f"no precision {shown(precision)}", f"it is {', '.join(WEIGHTS)}")
@@ -127,12 +129,33 @@ class TextSearch:
                 torch.get_num_threads(), self.registry,
             )  # fmt: skip
 
-    def reading(self, checkpoints: Sequence[Checkpoint]) -> TextSearch:
-        """Return a search whose tokenizers are those of other checkpoints of the same networks."""
+    def reading(self, checkpoints: Sequence[Checkpoint], task: str = "") -> TextSearch:
+        """Return a search that reads as other checkpoints of the same networks do.
+
+        Args:
+            checkpoints: they differ in tokenizers or languages.
+            task: the tag of the task, if they are of one of several.
+        """
         chosen = copy.copy(self)
         chosen.checkpoint, chosen.checkpoints = checkpoints[0], checkpoints
-        chosen.reader = SourceReader(checkpoints)
+        chosen.reader, chosen._of_tasks = SourceReader(checkpoints, task), {}
         return chosen
+
+    def _by_task(
+        self, texts: Iterable[tuple[int, str]], source_prefix: str = ""
+    ) -> dict[TextSearch, list[tuple[int, str]]]:
+        """Return numbered texts by the searches that know the languages of their tasks."""
+        tasks: Mapping[str, tuple[str, ...]] = {}
+        if not self.reader.several:
+            tasks = self.checkpoint.about.tasks
+        groups: dict[TextSearch, list[tuple[int, str]]] = defaultdict(list)
+        for number, text in texts:
+            tag = leading_task(source_prefix or text, tasks)[1] if tasks else ""
+            if tag and tag not in self._of_tasks:
+                of_task = [for_task(member, tag, tasks[tag]) for member in self.checkpoints]
+                self._of_tasks[tag] = self.reading(of_task, tag)
+            groups[self._of_tasks[tag] if tag else self].append((number, text))
+        return groups
 
     def prefix(self, text: str) -> tuple[int, ...]:
         """Return the target tokens with which every translation begins.
@@ -151,17 +174,27 @@ class TextSearch:
 
     def stream(self, texts: Iterable[str], window: int, request: Request) -> Iterator[Translation]:
         """Translate texts in order, with at most `window` of them in memory."""
-        start = request.first
-        split = self.reader.splitter(request.splitter, self.registry) if request.split else None
+        start, splits = request.first, {self: self._splitter(request)}
         for chunk in chunks(texts, window, len):
-            yield from self._translate_window(chunk, start, request, split)
+            numbered = enumerate(chunk, start)
+            groups = self._by_task(numbered, request.source_prefix) if request.split else {}
+            made: dict[int, Translation] = {}
+            for search_, of_task in (groups or {self: list(numbered)}).items():
+                if search_ not in splits:
+                    splits[search_] = search_._splitter(request)
+                done = start + len(made)
+                made |= search_._translate_window(of_task, done, request, splits[search_])
+            yield from (made[i] for i in sorted(made))
             start += len(chunk)
 
+    def _splitter(self, request: Request) -> Split | None:
+        return self.reader.splitter(request.splitter, self.registry) if request.split else None
+
     def _translate_window(
-        self, texts: list[str], start: int, request: Request, split: Split | None
-    ) -> Iterator[Translation]:
-        """Translate texts, the first of which has the index `start` among all."""
-        nonempty = ((i, text) for i, text in enumerate(texts, start) if text.strip())
+        self, texts: list[tuple[int, str]], done: int, request: Request, split: Split | None
+    ) -> Iterator[tuple[int, Translation]]:
+        """Translate texts, given with their indices, after so many others."""
+        nonempty = ((i, text) for i, text in texts if text.strip())
         limits = request.long_texts, request.max_source_length
         parts = self.reader.parts(
             nonempty, *limits, split, request.source_prefix, respell=request.split
@@ -172,7 +205,7 @@ class TextSearch:
 
         def progress(share: float) -> None:
             if request.on_batch is not None:
-                request.on_batch(start + int(len(texts) * share))
+                request.on_batch(done + int(len(texts) * share))
 
         by_part = self._translate_parts(parts, request, progress)
         if request.split and between and self._copies(request):
@@ -187,16 +220,16 @@ class TextSearch:
         by_text: dict[int, list[Part]] = defaultdict(list)
         for part in parts:
             by_text[part.text_index].append(part)
-        for i, text in enumerate(texts, start):
+        for i, text in texts:
             if i in by_text:
                 of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages) for space in spaces]
                 tag = "" if request.source_prefix else by_text[i][0].lead
                 one = join_parts(text, of_parts, spaces, joints, tag)
-                yield with_lost_numbers(one) if between else one
+                yield i, with_lost_numbers(one) if between else one
             else:
-                yield Translation(text, "", alignment=() if request.alignment else None)
+                yield i, Translation(text, "", alignment=() if request.alignment else None)
 
     def _is_rare(self, word: str) -> bool:
         """Return whether a word of the target is divided into so many tokens that it is rare."""
@@ -249,8 +282,11 @@ class TextSearch:
 
     def _parts(self, texts: Sequence[str]) -> list[Part]:
         """Return the parts in which texts are read by default."""
-        split = self.reader.splitter("", self.registry)
-        return self.reader.parts(enumerate(texts), "split", MAX_SOURCE_LENGTH, split, respell=True)
+        parts: list[Part] = []
+        for chosen, numbered in self._by_task(enumerate(texts)).items():
+            split = chosen.reader.splitter("", self.registry)
+            parts += chosen.reader.parts(numbered, "split", MAX_SOURCE_LENGTH, split, respell=True)
+        return parts
 
     def shared(
         self, work: list[list[Part]], width: int, length: Callable[[Part], int]
@@ -284,22 +320,16 @@ class TextSearch:
                 hypotheses = self._engine.search(to_search, request.search)
             else:  # the memory of an ensemble is of another type than a network's
                 task: Task[Any, Any] = Task(
-                    self.model,
-                    self._encode(sources),
-                    mask,
-                    limit,
-                    given,
-                    indices,
-                    self._blank,
-                    self.registry,
-                    request.on_step,
-                )
+                    self.model, self._encode(sources), mask, limit, given, indices, self._blank,
+                    self.registry, request.on_step,
+                )  # fmt: skip
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         written = tokenizers[1].decode(request.prefix)
         languages = self.checkpoint.about.target_languages
-        aligned = self._align(source, mask, hypotheses) if request.alignment else None
-        lead = self.reader.prefix(request.source_prefix)
+        model = self.checkpoint.model
+        aligned = align_ranked(model, source, mask, hypotheses) if request.alignment else None
+        lead = self.reader.prefix(request.source_prefix or self.reader.task)
 
         def translation(part: Part, hypothesis: Hypothesis, of: Any) -> Translation:
             """Return the translation of a part, written as the part is in its text."""
@@ -322,19 +352,3 @@ class TextSearch:
         if isinstance(self.model, Ensemble):
             return self.model.encode(sources)
         return encode_recorded(self.model, *sources[0])
-
-    def _align(
-        self, source: Tensor, mask: Tensor, hypotheses: list[list[Hypothesis]]
-    ) -> list[list[tuple[int, ...]]]:
-        """Return, for each token of each hypothesis, the source token with the highest weight.
-
-        The attention is that of the first checkpoint.
-        """
-        aligned: list[list[tuple[int, ...]]] = [[] for _ in hypotheses]
-        for rank in range(max(map(len, hypotheses))):
-            rows = [i for i, ranked in enumerate(hypotheses) if len(ranked) > rank]
-            targets = [hypotheses[i][rank].tokens for i in rows]
-            of_rank = align(self.checkpoint.model, source[rows], mask[rows], targets)
-            for i, indices in zip(rows, of_rank, strict=True):
-                aligned[i].append(indices)
-        return aligned

@@ -1,0 +1,114 @@
+"""What `zoo translate` says of its translations, besides them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from zoo.cli.output import say
+from zoo.errors import counted
+
+if TYPE_CHECKING:
+    from zoo.translation.translation import Translation
+    from zoo.translation.translator import Translator
+
+
+def with_notes(
+    stream: Iterator[Translation], what: str, first: int = 0, tasks: Collection[str] = ()
+) -> Iterator[Translation]:
+    """Yield translations; warn of the first source without known tokens, and at the end of more.
+
+    Args:
+        stream: the translations.
+        what: what a source is: a text or a line.
+        first: how many sources precede these.
+        tasks: the tags of which a source should have one.
+    """
+    notes = _Notes(what, tasks)
+    for number, translation in enumerate(stream, first + 1):
+        notes.add(number, translation)
+        yield translation
+    for note in notes.at_end():
+        say(note)
+
+
+def untagged(translator: Translator, options: Mapping[str, Any]) -> Collection[str]:
+    """Return the tags of which each source should have one: none if a prefix or language has it."""
+    about = translator.checkpoint.about
+    return () if options.get("source_prefix") or about.source_languages else about.tasks
+
+
+class _Notes:
+    """Counts what is to be said of translations."""
+
+    def __init__(self, what: str, tasks: Collection[str]) -> None:
+        self.what, self.tasks = what, tasks
+        self.unknown = self.divided = self.respelled = self.copied = 0
+        self.partly: list[int] = []
+        self.without_task: list[int] = []
+        self.lacking: list[tuple[int, str]] = []
+
+    def add(self, number: int, translation: Translation) -> None:
+        """Count a translation, and warn of the first whose source has no known token."""
+        from zoo.nn.contract import UNKNOWN
+        from zoo.translation.tasks import leading_task
+
+        if translation.unknown:
+            self.unknown += 1
+            if self.unknown == 1:
+                stays = bool(translation.copied)
+                result = "it stays as it is" if stays else "its translation is meaningless"
+                say(
+                    f"Warning: {self.what} {number} has no token of the model's vocabulary (is it "
+                    f"in another script?); {result}"
+                )
+        elif any(UNKNOWN in ids for ids in translation.source_ids):
+            self.partly.append(number)
+        is_text = bool(self.tasks and translation.source_ids)
+        if is_text and not leading_task(translation.source, self.tasks)[1]:
+            self.without_task.append(number)
+        self.lacking += [(number, lost) for lost in translation.lost_numbers[:1]]
+        self.divided += translation.divided
+        self.respelled += translation.respelled
+        self.copied += bool(translation.copied)
+
+    def at_end(self) -> Iterator[str]:
+        """Yield the notes on all translations."""
+        what = self.what
+        if self.without_task:
+            known = ", ".join(tag.strip() for tag in self.tasks)
+            yield (
+                f"Note: {counted(len(self.without_task), what)} without a tag of a task at the "
+                f"beginning, by which the model knows what to do ({known}); the first is {what} "
+                f"{self.without_task[0]:,}"
+            )
+        if self.divided:
+            yield (
+                f"Note: {counted(self.divided, what)} had a sentence longer than those of "
+                "training; it was translated in parts"
+            )
+        if self.respelled:
+            yield (
+                f"Note: {counted(self.respelled, what)} with capitals or marks that the model "
+                "hardly knows, read in the spelling of training or without them"
+            )
+        if self.copied:
+            yield (
+                f"Note: {counted(self.copied, what)} with numbers, addresses or names that were "
+                "copied"
+            )
+        if self.partly:
+            yield (
+                f"Note: {counted(len(self.partly), what)} with something that the model's "
+                f"vocabulary lacks, and that is lost; the first is {what} {self.partly[0]:,}"
+            )
+        if self.lacking:
+            first, lost = self.lacking[0]
+            yield (
+                f"Note: {counted(len(self.lacking), what)} with a number that the translation "
+                f"lacks, or has in words: compare them; the first is {lost} in {what} {first:,}"
+            )
+        if self.unknown > 1:
+            yield (
+                f"Warning: {self.unknown:,} {what}s in all have no token of the model's vocabulary"
+            )

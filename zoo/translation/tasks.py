@@ -1,0 +1,47 @@
+"""The tasks of a checkpoint of several: each source begins with the tag of its task."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from zoo.checkpoint.checkpoint import Checkpoint
+
+
+def leading_task(text: str, tasks: Iterable[str]) -> tuple[str, str]:
+    """Return the tag with which a text begins, as typed and as a checkpoint knows it, or nothing.
+
+    It may be typed in capitals, after white space, and without the white space at its end.
+    """
+    match = _expression(tuple(tasks)).match(text)
+    if match is None or match.lastindex is None:
+        return "", ""
+    return match[0], _longest_first(tasks)[match.lastindex - 1]
+
+
+@functools.lru_cache(maxsize=16)
+def _expression(tasks: tuple[str, ...]) -> re.Pattern[str]:
+    """Return an expression with a group for each tag, the longest first."""
+    groups = []
+    for tag in map(str.strip, _longest_first(tasks)):
+        words = r"\s+".join(map(re.escape, tag.split()))
+        groups.append(f"({words})" + (r"(?!\w)" if tag[-1].isalnum() else ""))
+    return re.compile(rf"\s*(?:{'|'.join(groups)})\s*", re.IGNORECASE)
+
+
+def _longest_first(tasks: Iterable[str]) -> list[str]:
+    return sorted(tasks, key=len, reverse=True)
+
+
+def for_task(checkpoint: Checkpoint, tag: str, languages: tuple[str, ...]) -> Checkpoint:
+    """Return a checkpoint that knows the languages of one of its tasks."""
+    source, target = ((language,) if language else () for language in languages)
+    about = replace(
+        checkpoint.about,
+        source_languages=source,
+        target_languages=target,
+        tasks={tag: languages},
+    )
+    return replace(checkpoint, about=about)
