@@ -2,7 +2,7 @@
 
 import functools
 import importlib.metadata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,19 +13,38 @@ EVERY = 5
 """Of numbers drawn evenly below a million, one in a thousand is below 1,000, and as few are whole
 thousands: too few to learn them. So every fifth training number is made shorter and rounder."""
 
+STYLE = 180
+"""So many training numbers in turn are written in the same style: a multiple of
+what decides how short and round they are, so that all of them occur in every style."""
+
+
+def without_commas(words: str) -> str:
+    """Return a number in words without commas."""
+    return words.replace(",", "")
+
+
+def without_and(words: str) -> str:
+    """Return a number in words as Americans write it."""
+    return without_commas(words).replace(" and ", " ")
+
+
+STYLES: tuple[Callable[[str], str], ...] = (str, without_commas, without_and)
+"""How English numbers for training are written; those for validation and testing have the first."""
+
 
 def numbers(split: str, limit: int | None) -> Iterable[Pair]:
     """Return numbers below a million in English words, with the same in French words.
 
-    Validation and test numbers are drawn evenly; those for training are not all distinct, because
-    short and round ones occur more often. No number is in two splits. They are generated on first
-    use and then read from the cache.
+    Validation and test numbers are drawn evenly, and written as num2words does; those for training
+    are not all distinct, because short and round ones occur more often, and a third each are
+    without commas, or without commas and "and". No number is in two splits. They are generated on
+    first use and then read from the cache.
     """
     from zoo.interop import require
 
     require("num2words", extra="train", purpose="numbers-en-fr")
     version = importlib.metadata.version("num2words")
-    file = cache_folder() / "datasets" / f"numbers-en-fr-2-{version}" / f"{split}.tsv"
+    file = cache_folder() / "datasets" / f"numbers-en-fr-3-{version}" / f"{split}.tsv"
     if not file.is_file():
         write_pairs(file, _write_numbers(split))
     return islice(read_tsv(file), limit)
@@ -91,25 +110,30 @@ def _numbers(split: str) -> Iterator[int]:
 
 
 def _rounder(number: int, turn: int) -> int:
-    """Return the first one to six digits of a number of six, of which up to three become zeros."""
+    """Return the first one to six digits of a number of six, of which up to five become zeros."""
     digits = 1 + turn % 6
     number //= 10 ** (6 - digits)
-    return number - number % 10 ** min(turn // 6 % 4, digits - 1)
+    return number - number % 10 ** (turn // 6 % digits)
 
 
 def _write_numbers(split: str) -> Iterator[Pair]:
+    for index, number in enumerate(_numbers(split)):
+        style = index // STYLE % len(STYLES) if split == "train" else 0
+        yield Pair(STYLES[style](spelled(number, "en")), spelled(number, "fr"))
+
+
+def spelled(number: int, lang: str) -> str:
+    """Return a number below a million in words, composed of those of the thousands and the rest."""
+    rest = number % 1000
+    if rest in (0, number):
+        return _words(number, lang)
+    joint = " " if lang == "fr" else ", " if rest > 99 else " and "
+    return f"{_words(number - rest, lang)}{joint}{_words(rest, lang)}"
+
+
+@functools.cache
+def _words(number: int, lang: str) -> str:
+    """Return what num2words writes; it is called for 1998 numbers in all."""
     from num2words import num2words
 
-    words = functools.cache(num2words)
-
-    def spelled(number: int, lang: str) -> str:
-        """Compose the words from those of the thousands and of the rest: 1998 calls in all."""
-        rest = number % 1000
-        thousands = words(number - rest, lang=lang)
-        if rest in (0, number):
-            return words(number, lang=lang)
-        joint = " " if lang == "fr" else ", " if rest > 99 else " and "
-        return f"{thousands}{joint}{words(rest, lang=lang)}"
-
-    for number in _numbers(split):
-        yield Pair(spelled(number, "en"), spelled(number, "fr"))
+    return str(num2words(number, lang=lang))
