@@ -74,6 +74,41 @@ def test_training_does_not_depend_on_torchs_defaults(objective: str, tmp_path: P
             assert weight.equal(expected[name]), (default, name)
 
 
+def test_first_weights_do_not_depend_on_torchs_default_type(tmp_path: Path) -> None:
+    settings = {"recipe.tokenizer": "word", "dim": 8, "heads": 2, "feedforward_dim": 8}
+
+    def made(out: str) -> list[dict[str, torch.Tensor]]:
+        given: dict[str, Any] = {"settings": settings, "steps": 2, "progress": False}
+        folder = zoo.train("transformer-tiny", PAIRS, tmp_path / out, device="cpu", **given)
+        torch.manual_seed(1)
+        new = zoo.create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9)
+        return [read_tensors(folder / "model.safetensors"), new.state_dict()]
+
+    expected = made("expected")
+    torch.set_default_dtype(torch.float64)
+    try:
+        others = made("float64")
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for weights, other in zip(expected, others, strict=True):
+        for name, weight in weights.items():
+            assert weight.equal(other[name]), name
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_training_computes_gradients_where_they_are_off(mode: Any, tmp_path: Path) -> None:
+    settings = {"recipe.tokenizer": "word", "hidden_dim": 8, "embedding_dim": 8}
+    given: dict[str, Any] = {"settings": settings, "steps": 2, "progress": False}
+    with mode():
+        out = zoo.train("seq2seq-tiny", PAIRS, tmp_path / "out", **given)
+        zoo.resume(out, steps=4, progress=False)
+        model = zoo.load(out).checkpoint.model
+        assert not torch.is_grad_enabled()
+    source, target = torch.tensor([[4, 2]]), torch.tensor([[1]])
+    model(source, source > 0, target).logits.sum().backward()
+    assert all(weight.grad is not None for weight in model.parameters())
+
+
 @pytest.fixture(params=[torch.bfloat16, torch.float64], ids=str)
 def default_type(request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
     torch.set_default_dtype(request.param)

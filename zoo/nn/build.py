@@ -37,6 +37,27 @@ class _NoRandomInitialization(TorchFunctionMode):
         return func(*args, **keywords)
 
 
+MADE_BY = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye,
+           torch.linspace, torch.logspace}  # fmt: skip
+"""Functions of torch whose tensors are of its default type, unless another is given."""
+
+
+class _Float32(TorchFunctionMode):
+    """Makes weights in float32, whatever torch's default type is: random numbers depend on it."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        keywords = dict(kwargs or {})
+        if func in MADE_BY and keywords.get("dtype") is None:
+            keywords["dtype"] = torch.float32
+        return func(*args, **keywords)
+
+
 def network_type(architecture: Architecture) -> type[Seq2Seq]:
     """Import and return an architecture's network class.
 
@@ -60,7 +81,7 @@ def build(
 ) -> Seq2Seq[Memory, State]:
     """Build a network on a device; on `meta`, its weights have shapes but no values.
 
-    They are float32, whatever torch's default type is.
+    They are float32, and the same numbers are drawn, whatever torch's default type is.
 
     Raises:
         ConfigError: the network refuses the configuration with these vocabularies.
@@ -68,9 +89,14 @@ def build(
     """
     try:
         without_values = torch.device(device).type == "meta"
-        with torch.device(device), _NoRandomInitialization() if without_values else nullcontext():
+        is_usual = torch.get_default_dtype() is torch.float32
+        with (
+            torch.device(device),
+            _NoRandomInitialization() if without_values else nullcontext(),
+            nullcontext() if is_usual else _Float32(),
+        ):
             made = network(config, source_vocab, target_vocab)
-        return made if torch.get_default_dtype() is torch.float32 else made.float()
+        return made if is_usual else made.float()
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error
     except Exception as error:

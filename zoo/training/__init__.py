@@ -46,10 +46,12 @@ Plugins that bring objectives or augmentations import the classes that are expor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from zoo.data.batches import Corpus as Corpus
 from zoo.data.batches import Sequences as Sequences
@@ -127,23 +129,22 @@ def train(
     Raises:
         ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
     """
-    check_kinds(out, settings)
+    scored, frozen = _listed(also_score or ()), _listed(freeze)
+    check_kinds(out, settings, model, recipe, on_event, also_score=scored, freeze=frozen)
     copies: list[Path] = []
-    if (spec := as_file(data, OWN_PAIRS["data"], copies)) is None:
-        raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
     request = TrainingRequest(
         model or "",
-        spec,
+        _training_file(data, copies),
         out,
         from_=from_,
         new_vocabulary=new_vocabulary,
         extend_vocabulary=extend_vocabulary,
-        also_score=tuple(_listed(also_score or ())),
+        also_score=tuple(scored),
         limit=plain_number(limit),
         validation=as_file(validation, OWN_PAIRS["validation"], copies),
         copies=tuple(copies),
         recipe=None if recipe is None else fspath(recipe),
-        settings={**(settings or {}), **({"recipe.freeze": _listed(freeze)} if freeze else {})},
+        settings={**(settings or {}), **({"recipe.freeze": frozen} if frozen else {})},
         steps=plain_number(steps),
         epochs=plain_number(epochs),
         minutes=plain_number(minutes, whole=False),
@@ -151,13 +152,26 @@ def train(
         device=device,
         shard=shard,
     )
-    with session.begin(request, registry) as begun:
+    with torch.inference_mode(False), session.begin(request, registry) as begun:  # with gradients
         return run_shown(begun, on_event, progress)
 
 
-def _listed(names: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
-    """Return names or paths as a list of texts, also a single one."""
-    return [fspath(one) for one in ([names] if isinstance(names, str | PathLike) else names)]
+def _listed(names: object) -> list[Any]:
+    """Return names or paths as a list of texts, also a single one; what is neither stays."""
+    is_one = isinstance(names, str | PathLike)
+    many: Iterable[Any] = names if isinstance(names, Iterable) and not is_one else [names]
+    return [fspath(name) if isinstance(name, PathLike) else name for name in many]
+
+
+def _training_file(data: Data | None, copies: list[Path]) -> str:
+    """Return the file or the name of what is trained on; `copies` gets the file of given pairs.
+
+    Raises:
+        DataError: it is None.
+    """
+    if (spec := as_file(data, OWN_PAIRS["data"], copies)) is None:
+        raise DataError("there is nothing to train on", "the data is None", "Name a dataset")
+    return spec
 
 
 def resume(
@@ -185,16 +199,19 @@ def resume(
     Raises:
         ZooError: there is no run, its data has changed, or training fails.
     """
-    check_kinds(out)
-    with session.resume(
-        out,
-        data=data,
-        validation=validation,
-        steps=plain_number(steps),
-        epochs=plain_number(epochs),
-        minutes=plain_number(minutes, whole=False),
-        device=device,
-        shard=shard,
-        registry=registry,
-    ) as resumed:
+    check_kinds(out, on_event=on_event)
+    with (
+        torch.inference_mode(False),  # with gradients
+        session.resume(
+            out,
+            data=data,
+            validation=validation,
+            steps=plain_number(steps),
+            epochs=plain_number(epochs),
+            minutes=plain_number(minutes, whole=False),
+            device=device,
+            shard=shard,
+            registry=registry,
+        ) as resumed,
+    ):
         return run_shown(resumed, on_event, progress)

@@ -87,8 +87,13 @@ class RunFolder:
     # --- begin and resume -----------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Return whether there is a run."""
-        return (self.path / RUN).is_file()
+        """Return whether there is a run.
+
+        Raises:
+            CheckpointError: the system refuses the path, for example because its name is too long.
+        """
+        with writing(self.path):
+            return (self.path / RUN).is_file()
 
     def check_free(self) -> None:
         """Make sure that neither the checkpoint nor the run exists.

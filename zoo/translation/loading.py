@@ -43,7 +43,8 @@ def load(
     """
     registry = registry or default_registry()
     picked = pick_device("cpu" if engine is not None and device == "auto" else device)
-    members = [_read(given, registry, picked) for given in (name_or_path, *more)]
+    with torch.inference_mode(False):  # weights that can be trained, wherever this is called
+        members = [_read(given, registry, picked) for given in (name_or_path, *more)]
     return Translator(*members, precision=precision, engine=engine, registry=registry)
 
 
