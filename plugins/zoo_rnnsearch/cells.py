@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import linear, recurrent_linear, tanh
+from zoo.nn import Linear, linear, recurrent_linear, tanh
 
 Product = Callable[[Tensor], Tensor]
 """A map from (rows, inputs) to (rows, outputs), called once per step of a recurrence."""
@@ -21,6 +21,25 @@ class State(NamedTuple):
     hidden: tuple[Tensor, ...]
     cell: tuple[Tensor, ...]
     feed: tuple[Tensor, ...] = ()
+
+
+class Projection(Linear):
+    """The output layer, whose matrix may be that of an embedding."""
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Map (…, inputs) to (…, outputs), with the given matrix if there is one."""
+        return linear(x, self.weight if weight is None else weight, self.bias)
+
+
+def product(layer: nn.Module, rows: int, steps: int) -> Product:
+    """Return what a layer computes, prepared for at most this many steps.
+
+    A layer with hooks, or that has been replaced by another one, is called itself.
+    """
+    hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks
+    if type(layer) is not Linear or any(hooks) or "forward" in vars(layer):
+        return layer
+    return recurrent_linear(layer.weight, layer.bias, rows, steps)
 
 
 def cell_shapes(gates: int, inputs: int, hidden: int) -> dict[str, tuple[int, ...]]:

@@ -38,7 +38,7 @@ from zoo.nn import (
     tanh,
     without_end,
 )
-from zoo_rnnsearch.cells import Bidirectional, Product, Recurrent, State
+from zoo_rnnsearch.cells import Bidirectional, Product, Projection, Recurrent, State, product
 from zoo_rnnsearch.config import RNNSearchConfig
 from zoo_rnnsearch.scores import energies
 from zoo_rnnsearch.start import initial_state
@@ -120,7 +120,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
             self.readout = Linear(s + values + y * (not config.attentional), wide)
         if config.projection_dim is not None:
             self.projection = Linear(config.readout_dim or s, config.projection_dim)
-        self.output = Linear(config.top_dim, target_vocab)
+        self.output = Projection(config.top_dim, target_vocab)
         if config.share in ("target", "all"):
             self.output.register_parameter("weight", None)
         self.dropout = Dropout(config.dropout)
@@ -268,13 +268,11 @@ class RNNSearch(Seq2Seq[Memory, State]):
 
         has_query = config.score not in ("general", "luong-dot")
         return Products(
-            recurrent_linear(self.query.weight, None, rows, steps) if has_query else identity,
+            product(self.query, rows, steps) if has_query else identity,
             recurrent_linear(
                 memory.values.transpose(1, 2), None, rows // len(memory.values), steps
             ),
-            recurrent_linear(self.readout.weight, self.readout.bias, rows, steps)
-            if config.attentional
-            else identity,
+            product(self.readout, rows, steps) if config.attentional else identity,
             [recurrent_linear(cell.weight_ih, cell.bias_ih, rows, steps) for cell in cells[1:]],
             [cell.products(rows, steps) for cell in cells],
         )
@@ -292,8 +290,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
         if config.projection_dim is not None:
             top = self.dropout(self.projection(top))
         tied = config.share in ("target", "all")
-        weight = self.target_embedding.weight if tied else self.output.weight
-        return linear(top, weight, self.output.bias)
+        return self.output(top, self.target_embedding.weight) if tied else self.output(top)
 
     def step(
         self, token: Tensor, state: State, memory: Memory, attention: bool = False

@@ -168,3 +168,37 @@ def test_a_score_between_0_and_1_gives_nearly_uniform_attention() -> None:
     ratio = float((weights.amax(-1) / weights.amin(-1)).max())
     assert 2 < ratio <= np.e + 1e-5
     assert float(weights.max()) <= np.e / (np.e + 19) + 1e-6
+
+
+@pytest.mark.parametrize("share", ["none", "target"])
+@pytest.mark.parametrize("name", ["query", "readout", "output"])
+def test_hooks_and_other_layers_apply(name: str, share: str) -> None:
+    """A hook on a layer, or another layer in its place, changes what the network computes."""
+    options: Any = {"share": share, "dropout": 0.0}
+    options |= {"embedding_dim": 8, "readout_dim": 8}
+    model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9, **options).eval()
+    source, target = torch.tensor([[4, 5, 2]]), torch.tensor([[1, 6]])
+
+    @torch.no_grad()
+    def results() -> torch.Tensor:
+        memory = model.encode(source, source > 0).memory
+        step = model.step(target[:, 0], model.init_state(memory), memory, attention=True)
+        whole = model(source, source > 0, target, attention=True)
+        made = [(made.logits, made.attention["cross"]) for made in (step, whole)]
+        return torch.cat([part.flatten() for pair in made for part in pair])
+
+    plain, layer = results(), model.get_submodule(name)
+    hook = layer.register_forward_hook(lambda module, inputs, made: made * 99)
+    hooked = results()
+    hook.remove()
+    assert not torch.allclose(plain, hooked, atol=1e-5)
+    assert torch.equal(results(), plain)
+    if name == "output" and share == "target":
+        return
+
+    class Stronger(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 99 * torch.Tensor(layer(x))
+
+    setattr(model, name, Stronger())
+    assert torch.allclose(results(), hooked, atol=1e-5)
