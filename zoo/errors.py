@@ -30,6 +30,15 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
 
 IN_PYTHON = 'An option such as `--new-vocabulary both` is an argument here: new_vocabulary="both"'
 
+OTHER_NAMES = {
+    "--resume": "`--resume` is the function zoo.resume",
+    "--no-": "`--no-split` is split=False",
+    "--from": "`--from` is from_",
+    "--search": "`--search` is method",
+    "--processor": "`--processor` is processors",
+}
+"""Options that are not called in Python as on the command line."""
+
 BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
 """Line breaks and other control characters, with the white space around them."""
 
@@ -75,7 +84,8 @@ class ZooError(Exception):
         stop = "" if message.endswith(("?", ".")) else "."
         super().__init__(f"{message}{stop} {next}" if next else message)
         if OPTION.search(str(self)):
-            self.add_note(IN_PYTHON)
+            others = [note for option, note in OTHER_NAMES.items() if option in str(self)]
+            self.add_note("; ".join([IN_PYTHON, *others]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process makes this error again, whatever its constructor needs."""

@@ -79,6 +79,12 @@ def test_a_message_about_options_says_what_they_are_in_python(
     assert "--out" in str(error.value)
     shown = "".join(traceback.format_exception_only(error.value))
     assert 'is an argument here: new_vocabulary="both"' in shown
+    with pytest.raises(CheckpointError) as error:
+        zoo.resume(tmp_path / "none")
+    assert "--resume" in str(error.value)
+    notes = "".join(error.value.__notes__)
+    assert "`--resume` is the function zoo.resume" in notes
+    assert "split=False" not in notes
     for message in ("no options", "from a--b", "a -- b"):
         assert not hasattr(ZooError(message), "__notes__")
     result = run("train", "seq2seq-tiny", "--data", "numbers-en-fr", "--out", tmp_path)

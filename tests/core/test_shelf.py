@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import zoo
 from zoo import hookimpl
 from zoo.errors import UnknownNameError
 from zoo.registry.api import API
@@ -57,6 +58,13 @@ def test_the_error_for_an_unknown_name_suggests_near_names() -> None:
     message = "unknown metric 'chrff': did you mean chrf? See `zoo eval --help`"
     with pytest.raises(UnknownNameError, match=re.escape(message)):
         shelf.find("chrff")
+
+
+def test_what_is_no_text_is_an_unknown_name() -> None:
+    for name in (["tiny"], Path("seq2seq-tiny"), 3, None):
+        with pytest.raises(UnknownNameError, match="unknown model") as error:
+            zoo.create_model(name)  # type: ignore[arg-type]  # wrong
+        assert type(name).__name__ in str(error.value) or str(name) in str(error.value)
 
 
 def test_names_belong_to_a_plugin_not_to_a_prefix(tmp_path: Path) -> None:

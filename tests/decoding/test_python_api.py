@@ -1,5 +1,6 @@
 """The methods of a translator: names, checks, what they return, and other processes."""
 
+import copy
 import inspect
 import json
 import multiprocessing
@@ -71,6 +72,7 @@ def test_a_wrong_name_is_answered_with_a_near_one(translator: zoo.Translator) ->
         (["one", float("nan")], "text 2 is not a text: it is 'nan'. Leave missing values out"),
         (["one", b"a"], "Decode bytes first"),
         (np.array("one"), "it is 'one'. A text is a string"),
+        (np.array([["one", "two"]]), "text 1 is not a text"),
         ("\udcff", "it has half of a surrogate pair"),
     ],
 )
@@ -132,6 +134,34 @@ def test_scores_of_texts_and_of_lists(translator: zoo.Translator) -> None:
         translator.score("one", ["un", "deux"])
     with pytest.raises(DecodingError, match=r"target is not a text: it is '5'"):
         translator.score("one", 5)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("ids", [[5], ["ab"], "abc", None, [[5.0]], [["5"]], torch.ones(1, 1)])
+def test_ids_to_score_are_lists_of_integers(translator: zoo.Translator, ids: Any) -> None:
+    with pytest.raises(DecodingError, match=r"sources have no ids to score.*See `source_ids`"):
+        translator.score_ids(ids, [[6]])
+    with pytest.raises(DecodingError, match="targets have no ids to score"):
+        translator.score_ids([[5]], ids)
+
+
+def test_ids_to_score_may_be_arrays(translator: zoo.Translator) -> None:
+    expected = translator.score_ids([[5, 6]], [[7]])
+    make: Any
+    for make in (np.array, torch.tensor):
+        assert translator.score_ids(make([[5, 6]]), make([[7]])) == expected
+
+
+def test_attention_has_panels_of_known_layers_alone(translator: zoo.Translator) -> None:
+    attention = translator.attention(TEXT)
+    assert len(attention.panels("cross", np.int64(1))) == 1  # type: ignore[arg-type]  # works too
+    for layer in (0, 9, "1", None):
+        with pytest.raises(DecodingError, match=f"no layer {layer!r}"):
+            attention.panels("cross", layer)  # type: ignore[arg-type]  # wrong
+
+
+def test_what_a_callback_raises_is_no_end_of_the_texts(translator: zoo.Translator) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        translator.translate([TEXT, "one"], on_step=lambda: next(iter(())))
 
 
 def test_attention_is_that_of_the_translation(translator: zoo.Translator) -> None:
@@ -233,6 +263,27 @@ def test_a_translator_can_be_copied_by_pickle(folder: Any) -> None:
     assert (first.source_tokenizer is first.target_tokenizer) == shared
     assert copied.precision == "int8"
     assert first.about == translator.checkpoint.about
+
+
+class Shouting(zoo.Translator):
+    """A translator with a result, an argument and an attribute of its own."""
+
+    def __init__(self, *checkpoints: Any, mark: str, **options: Any) -> None:
+        super().__init__(*checkpoints, **options)
+        self.mark = mark
+
+    def parts(self, text: Any) -> list[str]:
+        return [part + self.mark for part in super().parts(text)]
+
+
+def test_copies_of_a_subclass_are_of_that_class(translator: zoo.Translator) -> None:
+    shouting = Shouting(translator.checkpoint, mark="!", precision="int8")
+    pickled = pickle.loads(pickle.dumps(shouting))  # noqa: S301 — our own bytes
+    for copied in (pickled, copy.copy(shouting), copy.deepcopy(shouting)):
+        assert type(copied) is Shouting
+        assert copied.precision == "int8"
+        assert copied.parts(TEXT) == [f"{TEXT}!"]
+        assert copied.translate(TEXT) == shouting.translate(TEXT)
 
 
 def test_a_translator_works_in_another_process(translator: zoo.Translator) -> None:

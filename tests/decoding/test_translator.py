@@ -121,8 +121,9 @@ def test_members_of_an_ensemble_need_equal_target_vocabularies(
     (tmp_path / "b.tsv").write_text("one\teins\ntwo\tzwei\n")
     other = zoo.train("rnnsearch-tiny", str(tmp_path / "b.tsv"), tmp_path / "o", settings=SMALL,
                       steps=1)  # fmt: skip
-    with pytest.raises(DecodingError, match="cannot form an ensemble"):
+    with pytest.raises(DecodingError, match="cannot form an ensemble") as error:
         zoo.load(folders[0], other)
+    assert f"{folders[0].name} and {other.name} have different" in str(error.value)
 
 
 def test_an_unknown_precision_is_refused(loaded: zoo.Translator) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.checkpoint.format import CARD
-from zoo.errors import CheckpointError, ConversionError, UnknownNameError
+from zoo.errors import CheckpointError, ConversionError, UnknownNameError, shown
 from zoo.files import whole_folder
 from zoo.interop.export_card import export_card
 from zoo.interop.locate import locate
@@ -125,9 +125,12 @@ def export(
         UnknownNameError: there is no such format.
         ConversionError: the format does not write this architecture or precision, or cannot express
             the checkpoint exactly; lists all reasons.
-        CheckpointError: there is no such checkpoint, it is damaged, or `out` exists.
+        CheckpointError: there is no such checkpoint, it is damaged, or `out` exists or is no path.
         HubError: the checkpoint cannot be pulled.
     """
+    if not isinstance(out, str | PathLike):
+        why = f"out is {shown(out)}, not the path of a folder"
+        raise CheckpointError("nothing can be exported", why)
     registry = registry or default_registry()
     folder = locate(name_or_path, registry)
     export_checkpoint(read(folder, registry), format, Path(out), registry, precision)

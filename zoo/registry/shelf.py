@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from zoo.errors import UnknownNameError
+from zoo.errors import UnknownNameError, shown
 from zoo.registry.owners import BUILTIN, Owner, Plugin
 
 T = TypeVar("T")
@@ -42,8 +42,9 @@ class Shelf(Mapping[str, T], Generic[T]):
         Raises:
             UnknownNameError: there is none; near names are suggested.
         """
-        if name not in self._values:
-            raise UnknownNameError(self.kind, name, self._values, self.hint)
+        if not isinstance(name, str) or name not in self._values:
+            given = name if isinstance(name, str) else shown(name)
+            raise UnknownNameError(self.kind, given, self._values, self.hint)
         return self._values[name]
 
     def owner(self, name: str) -> Owner:

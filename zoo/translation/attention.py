@@ -13,7 +13,8 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources, exceeds, with_end
 from zoo.decoding.forced import forced_attention
-from zoo.errors import DecodingError
+from zoo.decoding.option import plain_number
+from zoo.errors import DecodingError, shown
 from zoo.nn.contract import USUAL_KIND
 
 KINDS = {
@@ -157,10 +158,11 @@ class Attention:
             return ["mean"]
         if selection == "all":
             return range(1, count + 1)
-        if not 1 <= selection <= count:
+        selection = plain_number(selection)
+        if not isinstance(selection, int) or not 1 <= selection <= count:
             has = f"{count} {what}s" if count > 1 else f"one {what}"
             raise DecodingError(
-                f"no {what} {selection}", f"{kind} attention of {self.model} has {has}"
+                f"no {what} {shown(selection)}", f"{kind} attention of {self.model} has {has}"
             )
         return [selection]
 

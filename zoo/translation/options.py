@@ -232,9 +232,14 @@ def make_search(
     return search
 
 
+TEXT_ARRAYS = ("U", "S", "O")
+"""The kinds of numpy's arrays that may hold texts."""
+
+
 def is_features(text: object) -> bool:
     """Return whether this is a matrix, of numpy or torch, rather than a text or a list of them."""
-    return getattr(text, "ndim", 0) == 2 and hasattr(text, "__array__")
+    kind = getattr(getattr(text, "dtype", None), "kind", "")
+    return getattr(text, "ndim", 0) == 2 and hasattr(text, "__array__") and kind not in TEXT_ARRAYS
 
 
 def as_one(texts: Source | Texts) -> Source | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 from zoo.decoding.forced import forced_log_probs
-from zoo.errors import DecodingError
+from zoo.errors import DecodingError, shown
 from zoo.translation.parallel import BATCH_TOKENS, batches, source_length
 from zoo.translation.parts import MAX_SOURCE_LENGTH, Part
 from zoo.translation.text_search import TextSearch
@@ -29,6 +30,7 @@ def score_ids(
     search: TextSearch, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """Return what `score_texts` does for the ids of sources and targets."""
+    sources, targets = _checked_ids(sources, "sources"), _checked_ids(targets, "targets")
     _check_pairs(search, sources, targets)
     checkpoint = search.checkpoint
     for side, tokenizer in (
@@ -43,6 +45,20 @@ def score_ids(
         raise search.reader.too_long(long[0].text_index, long[0].tokens, limit)
     _check_targets(search, targets)
     return _score(search, parts, targets)
+
+
+def _checked_ids(lists: object, side: str) -> list[list[int]]:
+    """Return the ids of each text as Python's own; those of numpy and torch may be given.
+
+    Raises:
+        DecodingError: these are no lists of integers.
+    """
+    try:
+        return [[index(i) for i in ids] for ids in lists]  # type: ignore[attr-defined]  # see below
+    except TypeError as error:
+        why = f"they are {shown(lists)}, not a list of token ids for each text"
+        hint = "See `source_ids` of a translation, and `tokens` of its hypotheses"
+        raise DecodingError(f"{side} have no ids to score", why, hint) from error
 
 
 def _check_pairs(search: TextSearch, sources: Sequence[object], targets: Sequence[object]) -> None:

@@ -50,6 +50,12 @@ def batches(
         yield batch
 
 
+def in_turn(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield `function` of each item; a StopIteration of it is an error, and no end as in `map`."""
+    for item in items:
+        yield function(item)
+
+
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield `function` of each item, in order; worker threads divide torch's threads among them.
 
@@ -63,7 +69,7 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> I
     workers = min(threads, len(items))
     set_count = _own_thread_count() if workers > 1 else None
     if set_count is None:
-        yield from map(function, items)
+        yield from in_turn(function, items)
         return
     pool = ThreadPoolExecutor(workers, "zoo-worker", set_count, (threads // workers,))
     try:

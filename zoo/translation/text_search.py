@@ -34,6 +34,7 @@ from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
     batches,
+    in_turn,
     parallel_map,
     shared_out,
     source_length,
@@ -298,7 +299,7 @@ class TextSearch:
         self, function: Callable[[list[Part]], Result], work: Sequence[list[Part]]
     ) -> Iterator[Result]:
         """Yield `function` of each batch, in order; on the CPU, several at the same time."""
-        yield from (parallel_map if self._on_cpu else map)(function, work)
+        yield from parallel_map(function, work) if self._on_cpu else in_turn(function, work)
 
     def _search(self, batch: list[Part], request: Request) -> list[list[Translation]]:
         """Return each part's translations, the best first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -81,10 +80,13 @@ class Translator:
             if not (more and name == "coverage_penalty")  # an ensemble has no attention
         }
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return how another process rebuilds the translator: from its checkpoints' tensors."""
-        make = functools.partial(Translator, precision=self.precision, engine=self.engine)
-        return make, self.checkpoints
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process rebuilds the translator from: its checkpoints' tensors."""
+        return {k: v for k, v in vars(self).items() if k not in ("_search", "_recommended")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)  # those of a subclass too
+        Translator.__init__(self, *self.checkpoints, precision=self.precision, engine=self.engine)
 
     def __repr__(self) -> str:
         about = self.checkpoint.about
@@ -105,7 +107,7 @@ class Translator:
 
     @property
     def model(self) -> Seq2Seq | Ensemble:
-        """The network, or those of an ensemble as one."""
+        """The network, or those of an ensemble as one; in training mode it translates at random."""
         return self._search.model
 
     @overload
@@ -334,18 +336,16 @@ class Translator:
         items, names = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         made = [*self.stream(sources, split=sentences, long_texts="split", **options)]
-        texts = [one.text for one in made]
         tokenizer = self.checkpoint.target_tokenizer
         names = metrics_of_data(registry, names, self.checkpoint.about.data)
         using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
-        scores = score(texts, references, using, sources=sources, resamples=0)
+        scores = score([one.text for one in made], references, using, sources=sources, resamples=0)
         whole = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
         return replace(scores, problems=(*using.problems, *scores.problems, *whole))
 
     def read_whole(self, sources: Sequence[Source]) -> list[str]:
         """Return a warning if sources were read whole that `translate` reads otherwise."""
-        texts = [source for source in sources if isinstance(source, str)]
-        if not (number := self._search.read_otherwise(texts)):
+        if not (number := self._search.read_otherwise([s for s in sources if isinstance(s, str)])):
             return []
         are = "source was" if number == 1 else "sources were"
         return [

@@ -23,7 +23,7 @@ def shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
         if other.target_tokenizer.vocabulary() != vocabulary:
             raise DecodingError(
                 "these checkpoints cannot form an ensemble",
-                f"{first.model_name} and {other.model_name} have different target vocabularies",
+                f"{first.name} and {other.name} have different target vocabularies",
                 "Train them on the same data with the same tokenizer and vocabulary size",
             )
     return vocabulary
