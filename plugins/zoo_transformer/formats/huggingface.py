@@ -52,14 +52,19 @@ FAMILIES = (
     Family("Pegasus", "pegasus", "PegasusForConditionalGeneration", "pre", "interleaved"),
     Family("BART", "bart", "BartForConditionalGeneration", "post", "learned", True),
     Family("mBART", "mbart", "MBartForConditionalGeneration", "pre", "learned", True),
+    Family("Pegasus", "pegasus", "PegasusForConditionalGeneration", "pre", "learned"),
     Family("M2M-100", "m2m_100", "M2M100ForConditionalGeneration", "pre", "fairseq"),
 )
 
 
 def family_of(config: TransformerConfig) -> Family | None:
-    """Return the class with a configuration's norm and positions."""
+    """Return the class with a configuration's norm, positions and, if possible, embedding norm.
+
+    Pegasus stores its sinusoids, so that a folder may have learned positions in their place.
+    """
     matched = [f for f in FAMILIES if (f.norm, f.positions) == (config.norm, config.positions)]
-    return matched[0] if matched else None
+    equal = [f for f in matched if f.embedding_norm == config.embedding_norm]
+    return next(iter(equal or matched), None)
 
 
 class HuggingFace(Exporter):
@@ -151,7 +156,7 @@ def _vocabulary_reasons(checkpoint: Checkpoint, family: Family) -> list[str]:
     config = cast(TransformerConfig, checkpoint.config)
     target = _numberings(checkpoint, family)[1]
     padding = target.of(PADDING)
-    offset = {"interleaved": 0, "learned": 2, "fairseq": padding + 1}[family.positions]
+    offset = {"pegasus": 0, "marian": 0, "m2m_100": padding + 1}.get(family.model_type, 2)
     reasons = []
     if config.position_offset != offset:
         reasons.append(f"position_offset is {config.position_offset}: theirs is {offset}")
