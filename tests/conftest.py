@@ -9,10 +9,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["ZOO_SETTINGS"] = ""  # not those of who runs the tests
 os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
 
+import contextlib
 import gc
+import importlib
+import math
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -39,6 +44,21 @@ SLOW = (
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    gc.set_threshold(50_000)
+    # Each process of a run of all tests first imports a share of the files: pytest rewrites their
+    # assertions, which takes seconds, and the others then read the result.
+    process = getattr(session.config, "workerinput", None)
+    if process and [session.config.rootpath / arg for arg in session.config.args] == [
+        TOP / "tests"
+    ]:
+        files = sorted((TOP / "tests").rglob("test_*.py"))
+        for file in files[int(process["workerid"].removeprefix("gw")) :: process["workercount"]]:
+            # What is skipped or raises does so again when it is collected, and is reported.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(file.relative_to(TOP).with_suffix("").parts))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # a process of a parallel run
         ranks = {TOP / "tests" / name: rank for rank, name in enumerate(SLOW)}
@@ -49,7 +69,6 @@ def pytest_collection_finish() -> None:
     # The collector does not walk again and again through all that was imported.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="session")
@@ -108,6 +127,30 @@ def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder = Path(given) if given else tmp_path_factory.mktemp("cache")
         patch.setenv("ZOO_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def similar_curves_are_drawn_once() -> Iterator[None]:
+    """Plot one run of each kind: some hundred runs of the tests differ only in ordinary numbers."""
+    session = sys.modules.get("zoo.training.session")
+    if session is None:  # no test of this process trains
+        yield
+        return
+    drawn: dict[object, bytes] = {}
+    draw = session.draw_curve
+
+    def draw_once(metrics: Sequence[Mapping[str, Any]], title: str) -> bytes:
+        curves = [[report[name] for report in metrics if report.get(name) is not None]
+                  for name in ("loss", "validation_loss", "bleu")]  # fmt: skip
+        is_usual = all(math.isfinite(y) and 0 <= y < 1e6 for curve in curves for y in curve)
+        key = title, *(min(len(curve), 2) for curve in curves)  # none, one or several points
+        if not is_usual or key not in drawn:
+            drawn[key] = draw(metrics, title)
+        return drawn[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "draw_curve", draw_once)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -618,7 +618,7 @@ def test_several_steps_at_once_are_the_same_steps(
     options: dict[str, Any], prefixes: list[list[int]] | None, bias: float, beam: int,
     taken: list[int], computed: list[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    model = ending(network(norm="pre"), bias)
+    model = ending(network(norm="pre", encoder_layers=1, decoder_layers=2), bias)
     several = searched(model, float32_weights(), options, beam, prefixes)
     skip_unless(computed)
     if bias == -9:  # nothing ends early

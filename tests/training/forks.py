@@ -11,7 +11,8 @@ import os
 import sys
 
 # Imported once here, not in every process.
-import matplotlib.backends.backend_agg  # noqa: F401
+import matplotlib.backends.backend_agg
+import matplotlib.figure  # noqa: F401
 import rich.console  # noqa: F401
 import torch._dynamo  # processes that share gradients or weights import it
 import torch.distributed.fsdp  # noqa: F401
