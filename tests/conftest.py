@@ -40,6 +40,9 @@ SLOW = (
     "training/test_corpus.py", "training/test_auto.py", "test_install.py", "test_release.py",
     "site/test_site.py", "core/test_stacks.py", "decoding/test_named.py",
     "core/test_torch_defaults.py", "training/test_subwords.py", "examples/test_sources.py",
+    "serving/test_queue.py", "external_plugins/test_new_plugin.py", "serving/test_checkpoints.py",
+    "decoding/test_step_graphs.py", "external_plugins/test_training_parts_page.py",
+    "core/test_tokenizer_kinds.py", "training/test_requests.py",
 )  # fmt: skip
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 

@@ -37,9 +37,12 @@ class _NoRandomInitialization(TorchFunctionMode):
         return func(*args, **keywords)
 
 
-MADE_BY = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye,
+MADE_BY = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.eye,
            torch.linspace, torch.logspace}  # fmt: skip
-"""Functions of torch whose tensors are of its default type, unless another is given."""
+"""Functions of torch whose tensors are of its default type, unless another is given.
+
+`torch.full` is not among them: the type of its value decides.
+"""
 
 
 class _Float32(TorchFunctionMode):
