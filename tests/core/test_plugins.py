@@ -101,7 +101,8 @@ def test_declarations_with_odd_values_are_ignored() -> None:
         good: dict[str, Any] = {"name": "good", "summary": "a test", "read": read}
         odd: list[dict[str, Any]] = [{"languages": None}, {"splits": ()}, {"read": 3},
                                      {"terms": None}, {"files": ("a.txt",)},
-                                     {"downloads": None}]  # fmt: skip
+                                     {"downloads": None}, {"tasks": {" ": ("", "")}},
+                                     {"tasks": {"a:": "en"}}]  # fmt: skip
         return [Dataset(**{**good, **values}) for values in [*odd, {}]]
 
     plugins = Plugins()
@@ -121,6 +122,8 @@ def test_declarations_with_odd_values_are_ignored() -> None:
             "its terms is None, not a string",
             "its files are ('a.txt',): each must be a Path",
             "its downloads are None: each must be a Download",
+            "its tasks are {' ': ('', '')}, not tags, each with two languages, which may be empty",
+            "its tasks are {'a:': 'en'}, not tags, each with two languages, which may be empty",
         )
     ]
 

@@ -151,9 +151,23 @@ def fault_of(declaration: object) -> str:
                 return f"its {name} are {reprlib.repr(given)}{what}"
         if len(declaration.languages) != 2 or not declaration.splits:
             return "it needs two languages and at least one split"
+        if not _are_tasks(declaration.tasks):
+            given = reprlib.repr(declaration.tasks)
+            return f"its tasks are {given}, not tags, each with two languages, which may be empty"
         if not callable(declaration.read):
             return f"its read is {reprlib.repr(declaration.read)}, which cannot be called"
     return ""
+
+
+def _are_tasks(given: object) -> bool:
+    return isinstance(given, Mapping) and all(
+        isinstance(tag, str)
+        and tag.strip() != ""
+        and isinstance(languages, tuple | list)
+        and len(languages) == 2
+        and all(isinstance(code, str) for code in languages)
+        for tag, languages in given.items()
+    )
 
 
 class Pair(NamedTuple):
