@@ -1,9 +1,12 @@
 """Settings of the site, which Sphinx reads: `make docs`. docs/project/site.md has the reasons."""
 
+import gc
 import os
 import sys
 import tomllib
 from pathlib import Path
+
+gc.set_threshold(100_000)  # a tenth of the time of a build is the collector's otherwise
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -134,7 +134,10 @@ def generated_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True, scope="session")
 def similar_curves_are_drawn_once() -> Iterator[None]:
-    """Plot one run of each kind: some hundred runs of the tests differ only in ordinary numbers."""
+    """Plot one run of each kind: some hundred runs of the tests differ only in ordinary numbers.
+
+    `every_curve_is_drawn` undoes this for a test of plots.
+    """
     session = sys.modules.get("zoo.training.session")
     if session is None:  # no test of this process trains
         yield
@@ -154,6 +157,14 @@ def similar_curves_are_drawn_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "draw_curve", draw_once)
         yield
+
+
+@pytest.fixture
+def every_curve_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from zoo.training import session
+    from zoo.training.curve import draw_curve
+
+    monkeypatch.setattr(session, "draw_curve", draw_curve)
 
 
 @pytest.fixture(autouse=True)

@@ -320,7 +320,7 @@ def test_every_answer_has_a_strict_policy(server: Running) -> None:
 
 
 def test_slow_clients_are_cut_off_and_nobody_else_waits(tmp_path: Path) -> None:
-    fast = ("--head-seconds", "1", "--body-seconds", "1")
+    fast = ("--head-seconds", "1", "--body-seconds", "1", "--workers", "1")
     with start(str(CARDS / NUMBERS), *fast) as server:
         head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
         slow = {

@@ -156,6 +156,7 @@ def test_tensorboard_is_written_where_it_is_installed(
     assert ("validation/bleu", validation.bleu, validation.step) in calls
 
 
+@pytest.mark.usefixtures("every_curve_is_drawn")
 def test_the_curve_plots_the_metrics(
     parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
