@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from zoo.serving.api import Api
+from zoo.checkpoint.about import About
+from zoo.serving.api import Api, options_of_pieces
 from zoo.serving.errors import QueueFullError
 from zoo.serving.limits import Limits
 from zoo.serving.queue import NEAR, Item, Queue
@@ -196,7 +197,7 @@ class Busy:
 def test_a_stream_that_has_begun_waits_for_room_in_the_queue(times: int) -> None:
     async def received(texts: list[str]) -> list[str]:
         service: Any = Busy(times)
-        served: Any = None
+        served: Any = SimpleNamespace(about=About())
         asked = StreamRequest(checkpoint="any", text="")
         events = Api(service)._events(served, list(enumerate(texts)), asked)
         return [json.loads(event.split(b"data: ")[1]).get("text", "") async for event in events]
@@ -218,9 +219,20 @@ def test_a_long_text_is_split_beside_the_event_loop() -> None:
         return {"type": "http.request", "body": body}
 
     service: Any = Busy(0)
-    service.checkpoints = SimpleNamespace(named=lambda name: None)
+    service.checkpoints = SimpleNamespace(named=lambda name: SimpleNamespace(about=About()))
     api = Api(service)
     vars(api)["_splitter"] = splitter
     answer = asyncio.run(api.stream(Request({"type": "http", "headers": []}, receive)))
     assert answer.status_code == 200
     assert threading.main_thread() not in threads != []
+
+
+def test_lines_with_the_tags_of_tasks_are_split_where_their_language_is_known() -> None:
+    served: Any = SimpleNamespace(about=About(tasks={"en-fr: ": ("en", "fr")}))
+    plain: Any = SimpleNamespace(about=About(("en",), ("fr",)))
+    for asked, of_tasks, of_plain in (({}, "", "lines"), ({"splitter": "x"}, "x", "lines")):
+        request = StreamRequest(checkpoint="any", text="en-fr: A. B.", **asked)
+        assert options_of_pieces(served, request)["splitter"] == of_tasks
+        assert options_of_pieces(plain, request)["splitter"] == of_plain
+    whole = StreamRequest(checkpoint="any", text="en-fr: A. B.", split=False)
+    assert options_of_pieces(served, whole) == options_of_pieces(plain, whole)

@@ -187,8 +187,8 @@ class Api:
         waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
         left, begun = iter(pieces), False
         translate = functools.partial(
-            service.translate, served, options=asked.options(), languages=asked.languages(),
-            client=object(),
+            service.translate, served, options=options_of_pieces(served, asked),
+            languages=asked.languages(), client=object(),
         )  # fmt: skip
         try:
             while True:
@@ -241,6 +241,12 @@ async def _following(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterato
     yield first
     async for event in events:
         yield event
+
+
+def options_of_pieces(served: Served, asked: StreamRequest) -> dict[str, Any]:
+    """Return the options for each piece: a sentence, or a line whose tag names its language."""
+    by_task = asked.split and served.about.tasks
+    return asked.options() | ({"splitter": asked.splitter} if by_task else {})
 
 
 def split_pieces(text: str, split: Split) -> list[tuple[int, str]]:
