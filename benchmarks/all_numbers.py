@@ -14,7 +14,6 @@ import zoo
 from zoo_corpora.generated import STYLES, spelled
 
 MILLION = 1_000_000
-NAMES = "as num2words writes them", "without commas", "without commas and “and”"
 
 
 def main() -> None:
@@ -26,7 +25,7 @@ def main() -> None:
     wanted = range(0, MILLION, given.step)
     for folder in given.folders:
         translator = zoo.load(folder)
-        for name, style in zip(NAMES, STYLES, strict=True):
+        for name, style in STYLES.items():
             sources = (style(spelled(number, "en")) for number in wanted)
             wrong = [
                 made.source

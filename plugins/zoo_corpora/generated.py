@@ -14,8 +14,8 @@ EVERY = 5
 thousands: too few to learn them. So every fifth training number is made shorter and rounder."""
 
 STYLE = 180
-"""So many training numbers in turn are written in the same style: a multiple of
-what decides how short and round they are, so that all of them occur in every style."""
+"""So many training numbers in turn are written in the same style: a multiple of what decides how
+short and round they are, so that all of them occur in every style."""
 
 
 def without_commas(words: str) -> str:
@@ -28,7 +28,11 @@ def without_and(words: str) -> str:
     return without_commas(words).replace(" and ", " ")
 
 
-STYLES: tuple[Callable[[str], str], ...] = (str, without_commas, without_and)
+STYLES: dict[str, Callable[[str], str]] = {
+    "as num2words writes them": str,
+    "without commas": without_commas,
+    "without commas and “and”": without_and,
+}
 """How English numbers for training are written; those for validation and testing have the first."""
 
 
@@ -117,9 +121,10 @@ def _rounder(number: int, turn: int) -> int:
 
 
 def _write_numbers(split: str) -> Iterator[Pair]:
+    styles = tuple(STYLES.values())
     for index, number in enumerate(_numbers(split)):
-        style = index // STYLE % len(STYLES) if split == "train" else 0
-        yield Pair(STYLES[style](spelled(number, "en")), spelled(number, "fr"))
+        style = styles[index // STYLE % len(styles) if split == "train" else 0]
+        yield Pair(style(spelled(number, "en")), spelled(number, "fr"))
 
 
 def spelled(number: int, lang: str) -> str:

@@ -19,27 +19,19 @@ from zoo_corpora.pronunciation import pronunciations
 
 Read = Callable[[str, int | None], Iterable[Pair]]
 
-TASKS: dict[str, tuple[Read, ...]] = {
-    "numbers": (numbers,),
-    "date": (dates.multilingual,),
-    "phones": (pronunciations,),
-    "en-fr": (partial(tatoeba_76k, False), partial(multi30k, "en", "fr")),
-    "fr-en": (partial(tatoeba_76k, True),),
-    "en-de": (partial(multi30k, "en", "de"),),
-    "de-en": (partial(multi30k, "de", "en"),),
+TASKS: dict[str, tuple[tuple[str, str], tuple[Read, ...]]] = {
+    "numbers: ": (("en", "fr"), (numbers,)),
+    "date: ": (("", ""), (dates.multilingual,)),
+    "phones: ": (("en", ""), (pronunciations,)),
+    "en-fr: ": (("en", "fr"), (partial(tatoeba_76k, False), partial(multi30k, "en", "fr"))),
+    "fr-en: ": (("fr", "en"), (partial(tatoeba_76k, True),)),
+    "en-de: ": (("en", "de"), (partial(multi30k, "en", "de"),)),
+    "de-en: ": (("de", "en"), (partial(multi30k, "de", "en"),)),
 }
-"""What is read for each tag."""
+"""The languages of each task, and what is read for it, by the tag with which its sources begin."""
 
-LANGUAGES = {
-    "numbers: ": ("en", "fr"),
-    "date: ": ("", ""),
-    "phones: ": ("en", ""),
-    "en-fr: ": ("en", "fr"),
-    "fr-en: ": ("fr", "en"),
-    "en-de: ": ("en", "de"),
-    "de-en: ": ("de", "en"),
-}
-"""The languages of the tasks, by the tags with which their sources begin."""
+LANGUAGES = {tag: languages for tag, (languages, _) in TASKS.items()}
+"""Those of each task."""
 
 MOST = {"train": 150_000, "validation": 200, "test": 1_000}
 """The most pairs of one dataset in a split."""
@@ -50,12 +42,14 @@ GENERATED = 30_000
 
 def tasks(split: str, limit: int | None) -> Iterator[Pair]:
     """Yield a pair of each dataset in turn, so that the first ones are of every task."""
-    streams = [_pairs(task, read, split, limit) for task in TASKS for read in TASKS[task]]
+    streams = [
+        _pairs(tag, read, split, limit) for tag, (_, reads) in TASKS.items() for read in reads
+    ]
     rounds = itertools.zip_longest(*streams)
     return (pair for pairs in rounds for pair in pairs if pair is not None)
 
 
-def _pairs(task: str, read: Read, split: str, limit: int | None) -> Iterator[Pair]:
-    most = min(MOST[split], GENERATED) if task in ("numbers", "date") else MOST[split]
+def _pairs(tag: str, read: Read, split: str, limit: int | None) -> Iterator[Pair]:
+    most = min(MOST[split], GENERATED) if tag in ("numbers: ", "date: ") else MOST[split]
     for source, target in itertools.islice(read(split, limit), most):
-        yield Pair(f"{task}: {source}", target)
+        yield Pair(tag + source, target)

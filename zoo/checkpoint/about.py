@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeGuard, get_args
 from zoo.decoding.options import faults as option_faults
 from zoo.decoding.options import search_options
 from zoo.errors import CheckpointError, UnknownNameError, near
-from zoo.registry.declarations import Dataset
+from zoo.registry.declarations import Dataset, are_tasks
 from zoo.registry.open_shelf import parse_named
 
 Origin = Literal["trained", "fine-tuned", "imported"]
@@ -49,6 +49,9 @@ DECODING_LIMITS = {
 
 OPTION_LIMIT = 10_000
 """The largest number among the options of a recommended search or logits processor."""
+
+OBJECTS = ("decoding", "tasks")
+"""The values of a description that have values by name."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,10 @@ class About:
         """
         known = {f.name: f.default for f in fields(self)}
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        values |= {"decoding": dict(self.decoding), "tasks": dict(self.tasks)}
+        values |= {name: dict(values[name]) for name in OBJECTS}
         for key, value in changes.items():
             name, _, option = key.partition(".")
-            if name not in known or (option and name not in ("decoding", "tasks")):
+            if name not in known or (option and name not in OBJECTS):
                 raise UnknownNameError("value of a checkpoint's description", key, known)
             if option:
                 values[name][option] = _frozen(value)
@@ -143,7 +146,7 @@ class About:
                 values[name] = (value,)
             else:
                 values[name] = _frozen(value)
-        for name in ("decoding", "tasks"):
+        for name in OBJECTS:
             if isinstance(values[name], dict):
                 values[name] = {k: v for k, v in values[name].items() if v is not None}
         return type(self)(**{key: value for key, value in values.items() if value is not None})
@@ -244,13 +247,11 @@ def _is_bounded(value: object) -> bool:
 
 def _is_tasks(value: object) -> bool:
     return (
-        isinstance(value, Mapping)
+        are_tasks(value)
         and len(value) <= LIST_LIMIT
         and all(
             _is_text(tag, TEXT_LIMITS["tasks"])
-            and tag.strip()
             and _is_list(languages)
-            and len(languages) == 2
             and all(code == "" or _is_language(code) for code in languages)
             for tag, languages in value.items()
         )

@@ -41,7 +41,6 @@ from zoo.cli.output import (
     shows_progress,
 )
 from zoo.cli.search import search_options
-from zoo.cli.translation_notes import untagged, with_notes
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, count_lines, decode_line
 from zoo.registry.registry import Registry
@@ -128,6 +127,8 @@ def translate(
     if wanted is not None and source is not None and out is not None:
         _translate_shard(translator, source, out, wanted, form, {**options, **search})
         return
+    from zoo.cli.translation_notes import untagged, with_notes
+
     with _texts(text, source) as texts:
         stream = translator.stream(texts, window=window, **options, **search)
         with _output(out) as file:  # opened once the options are known to be possible
@@ -146,6 +147,7 @@ def _translate_shard(
     options: dict[str, Any],
 ) -> None:
     """Translate what is left of a shard of a file."""
+    from zoo.cli.translation_notes import untagged, with_notes
     from zoo.interop.engines import digest
 
     settings = {

@@ -1,16 +1,16 @@
-"""What `zoo translate` says of its translations, besides them."""
+"""What `zoo translate` says of its translations, besides them; imported with torch."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoo.cli.output import say
 from zoo.errors import counted
-
-if TYPE_CHECKING:
-    from zoo.translation.translation import Translation
-    from zoo.translation.translator import Translator
+from zoo.nn.contract import UNKNOWN
+from zoo.translation.tasks import leading_task
+from zoo.translation.translation import Translation
+from zoo.translation.translator import Translator
 
 
 def with_notes(
@@ -50,9 +50,6 @@ class _Notes:
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a translation, and warn of the first whose source has no known token."""
-        from zoo.nn.contract import UNKNOWN
-        from zoo.translation.tasks import leading_task
-
         if translation.unknown:
             self.unknown += 1
             if self.unknown == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from operator import index
 from typing import Any, SupportsIndex, cast
 
@@ -20,23 +19,6 @@ from zoo.registry.imports import import_object
 from zoo.registry.parameters import VOCABULARY_LIMIT
 from zoo.registry.registry import Registry, default_registry
 
-
-class _NoRandomInitialization(TorchFunctionMode):
-    """Skips random initialization on the meta device, where torch runs it slowly in Python."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        keywords = kwargs or {}
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else keywords["tensor"]
-        return func(*args, **keywords)
-
-
 MADE_BY = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.eye,
            torch.linspace, torch.logspace}  # fmt: skip
 """Functions of torch whose tensors are of its default type, unless another is given.
@@ -45,8 +27,17 @@ MADE_BY = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.
 """
 
 
-class _Float32(TorchFunctionMode):
-    """Makes weights in float32, whatever torch's default type is: random numbers depend on it."""
+class _Building(TorchFunctionMode):
+    """How weights are made while a network is built.
+
+    Args:
+        without_values: no random numbers are drawn: on the meta device, torch is slow at that.
+        in_float32: they are float32, whatever torch's default type is: random numbers depend on it.
+    """
+
+    def __init__(self, without_values: bool, in_float32: bool) -> None:
+        super().__init__()
+        self.without_values, self.in_float32 = without_values, in_float32
 
     def __torch_function__(
         self,
@@ -56,7 +47,9 @@ class _Float32(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         keywords = dict(kwargs or {})
-        if func in MADE_BY and keywords.get("dtype") is None:
+        if self.without_values and getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else keywords["tensor"]
+        if self.in_float32 and func in MADE_BY and keywords.get("dtype") is None:
             keywords["dtype"] = torch.float32
         return func(*args, **keywords)
 
@@ -93,11 +86,7 @@ def build(
     try:
         without_values = torch.device(device).type == "meta"
         is_usual = torch.get_default_dtype() is torch.float32
-        with (
-            torch.device(device),
-            _NoRandomInitialization() if without_values else nullcontext(),
-            nullcontext() if is_usual else _Float32(),
-        ):
+        with torch.device(device), _Building(without_values, not is_usual):
             made = network(config, source_vocab, target_vocab)
         return made if is_usual else made.float()
     except (ValueError, RuntimeError) as error:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib.resources
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from zoo.errors import FAILURES, DataError, PluginError, ZooError, shown
 from zoo.registry.address import is_scheme
@@ -151,7 +151,7 @@ def fault_of(declaration: object) -> str:
                 return f"its {name} are {reprlib.repr(given)}{what}"
         if len(declaration.languages) != 2 or not declaration.splits:
             return "it needs two languages and at least one split"
-        if not _are_tasks(declaration.tasks):
+        if not are_tasks(declaration.tasks):
             given = reprlib.repr(declaration.tasks)
             return f"its tasks are {given}, not tags, each with two languages, which may be empty"
         if not callable(declaration.read):
@@ -159,7 +159,8 @@ def fault_of(declaration: object) -> str:
     return ""
 
 
-def _are_tasks(given: object) -> bool:
+def are_tasks(given: object) -> TypeGuard[Mapping[str, Sequence[str]]]:
+    """Return whether these are tags of tasks, each with two languages, which may be empty."""
     return isinstance(given, Mapping) and all(
         isinstance(tag, str)
         and tag.strip() != ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -146,12 +146,12 @@ class TextSearch:
         self, texts: Iterable[tuple[int, str]], source_prefix: str = ""
     ) -> dict[TextSearch, list[tuple[int, str]]]:
         """Return numbered texts by the searches that know the languages of their tasks."""
-        tasks: Mapping[str, tuple[str, ...]] = {}
-        if not self.reader.several:
-            tasks = self.checkpoint.about.tasks
+        tasks = self.checkpoint.about.tasks
+        if not tasks or self.reader.several:
+            return {self: list(texts)}
         groups: dict[TextSearch, list[tuple[int, str]]] = defaultdict(list)
         for number, text in texts:
-            tag = leading_task(source_prefix or text, tasks)[1] if tasks else ""
+            tag = leading_task(source_prefix or text, tasks)[1]
             if tag and tag not in self._of_tasks:
                 of_task = [for_task(member, tag, tasks[tag]) for member in self.checkpoints]
                 self._of_tasks[tag] = self.reading(of_task, tag)
@@ -177,10 +177,11 @@ class TextSearch:
         """Translate texts in order, with at most `window` of them in memory."""
         start, splits = request.first, {self: self._splitter(request)}
         for chunk in chunks(texts, window, len):
-            numbered = enumerate(chunk, start)
-            groups = self._by_task(numbered, request.source_prefix) if request.split else {}
+            groups = {self: list(enumerate(chunk, start))}
+            if request.split:
+                groups = self._by_task(groups[self], request.source_prefix)
             made: dict[int, Translation] = {}
-            for search_, of_task in (groups or {self: list(numbered)}).items():
+            for search_, of_task in groups.items():
                 if search_ not in splits:
                     splits[search_] = search_._splitter(request)
                 done = start + len(made)
