@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,20 @@ def test_training_writes_it(tmp_path: Path) -> None:
     (longest,) = checkpoint.source_tokenizer.encode(["two dogs"])
     expected = About(("en",), ("de",), "a:en-de", trained_length=len(longest) + 1)
     assert about_of(describe(out)) == expected == checkpoint.about
+
+
+@pytest.mark.parametrize(("more", "single"), [("", True), ("two dogs\tzwei Hunde\n", False)])
+def test_training_notices_single_words(more: str, single: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.en-de.tsv").write_text("dog\tein Hund\ncats\tKatzen\n" * 20 + more)
+    out = zoo.train(
+        "seq2seq-tiny", tmp_path / "a.en-de.tsv", tmp_path / "out", steps=1,
+        settings={"embedding_dim": 8, "hidden_dim": 8, "tokenizer": "bpe", "vocab_size": 40},
+    )  # fmt: skip
+    about = zoo.load(out).checkpoint.about
+    assert about.single_words is single
+    assert ("word by word" in (out / "README.md").read_text()) is single
+    with pytest.raises(CheckpointError, match="single_words must be true or false"):
+        replace(about, single_words=1)  # type: ignore[arg-type]
 
 
 def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:

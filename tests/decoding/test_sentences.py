@@ -20,11 +20,13 @@ from zoo.translation.sentences import (
     LANGUAGES,
     ONE_SENTENCE,
     Sentencex,
+    Words,
     _spans,
     language_code,
     positions,
     separator,
     split_sentences,
+    usual_splitter,
 )
 from zoo.translation.translation import Translation, join_parts, within_sentence
 
@@ -151,6 +153,37 @@ def test_what_stands_between_translations() -> None:
     assert separator(" ", ["de"]) == separator("", ["de"]) == separator("\t", []) == " "
     assert separator(" ", ["zh"]) == ""
     assert separator("\n\n  ", ["zh"]) == "\n\n  "
+    assert separator(" ", [], single_words=True) == "  "
+    assert separator(" ", ["de"], single_words=True) == " "
+    assert separator("\n", [], single_words=True) == "\n"
+
+
+def test_networks_of_single_words_read_texts_word_by_word() -> None:
+    assert usual_splitter(["en"], single_words=False) == "sentencex"
+    assert usual_splitter(["en"], single_words=True) == "words"
+    assert usual_splitter(["zh"], single_words=True) == "sentencex"
+    assert usual_splitter(["th"], single_words=True) == "sentencex"
+    assert usual_splitter([], single_words=True) == usual_splitter(["digits"], False) == ""
+    text = "- \u201c well, \t it\u2019s 5 !\n\n??? x-ray ... "
+    pieces = split_sentences(text, Words("en"))
+    assert "".join(piece.space + piece.text for piece in pieces) == text.rstrip()
+    words = ["\u201c well,", "it\u2019s", "5 !", "??? x-ray ..."]
+    assert [piece.text for piece in pieces] == words
+    for line in ("", "  ", "...", " a", "a " * 5_000):
+        assert "".join(Words("en")(line)) == line
+
+
+def test_a_text_for_a_network_of_single_words_is_its_words(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    name = CARDS / "rnnsearch-tiny.g2p-en"
+    translator = zoo.load(name)
+    hello, world = translator.translate(["hello", "world"])
+    assert translator.translate("hello  world\nhello") == f"{hello}  {world}\n{hello}"
+    assert translator.translate("hello world", split=False) != f"{hello}  {world}"
+    details = translator.translate("hello world", details=True, alignment=True)
+    assert {source for source, _ in details.alignment or ()} == {0, 1}
+    assert run("translate", name, "hello world").stdout == f"{hello}  {world}\n"
 
 
 def test_alignments_count_the_words_of_the_whole_text() -> None:

@@ -71,6 +71,8 @@ class About:
         intended_use: sentences about what it is for, and what it cannot do.
         trained_length: tokens, with the end token, that all but one in a thousand of its training
             sources have at most; 0 if it is not known. Longer sentences are translated in parts.
+        single_words: whether its training sources are single words: a text of several is read word
+            by word, if its language writes spaces between them.
         tasks: for each task of several, the tag with which its sources begin, and the codes of its
             two languages, empty where there is none.
 
@@ -88,6 +90,7 @@ class About:
     examples: tuple[str, ...] = ()
     intended_use: str = ""
     trained_length: int = 0
+    single_words: bool = False
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -179,6 +182,8 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
     length = values["trained_length"]
     if type(length) is not int or not 0 <= length <= LENGTH_LIMIT:
         yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
+    if type(values["single_words"]) is not bool:
+        yield "single_words must be true or false"
     if not _is_tasks(values["tasks"]):
         yield (
             f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "

@@ -219,7 +219,7 @@ def generated_section(data: CardData) -> str:
         f"```python\nimport zoo\n\n{_example(data.name, about)}\n```",
         _recommended(about),
         f"Intended use: {intended_use(about)}",
-        f"Length: {trained_length(about)}." if about.trained_length else "",
+        f"Length: {length}." if (length := trained_length(about)) else "",
         f"Size: {size_of(table, data.weights)}.",
         f"Paper: {data.architecture.paper}.",
         f"## Scores\n\n{scores_table(data.scores, data.name)}" if data.scores else "",
@@ -249,11 +249,11 @@ def intended_use(about: About) -> str:
 
 def trained_length(about: About) -> str:
     """Return how long the sources of training were; empty if that is not known."""
-    if not about.trained_length:
-        return ""
     length = f"training sources of up to {counted(about.trained_length, 'token')}"
-    translates = about.source_languages and about.target_languages
-    return f"{length}; longer sentences are translated in parts" if translates else length
+    if about.source_languages and about.target_languages:
+        length += "; longer sentences are translated in parts"
+    words = "a text of several words is read word by word" if about.single_words else ""
+    return "; ".join(filter(None, (length if about.trained_length else "", words)))
 
 
 def _example(name: str, about: About) -> str:

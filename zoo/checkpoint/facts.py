@@ -69,6 +69,7 @@ def checkpoint_facts(
         "parent": about.parent,
         "intended_use": intended_use(about),
         "trained_length": about.trained_length,
+        "single_words": about.single_words,
         "length": trained_length(about),
         "tasks": dict(about.tasks),
     }

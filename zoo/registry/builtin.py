@@ -157,6 +157,8 @@ def zoo_splitters() -> Iterable[Splitter]:
     yield Splitter("sentencex", "the library sentencex, for some 190 languages",
                    "zoo.translation.sentences:Sentencex")  # fmt: skip
     yield Splitter("lines", "at line breaks only", "zoo.translation.sentences:Lines")
+    yield Splitter("words", "at white space, for networks trained on single words",
+                   "zoo.translation.sentences:Words")  # fmt: skip
 
 
 @hookimpl

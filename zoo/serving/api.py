@@ -28,12 +28,12 @@ from zoo.serving.schema import (
 )
 from zoo.serving.service import Service, check_lengths, need_text
 from zoo.translation.sentences import (
-    SPLITTER,
     Lines,
     Split,
     make_splitter,
     positions,
     split_sentences,
+    usual_splitter,
 )
 
 STREAM_WINDOW = 32
@@ -153,9 +153,10 @@ class Api:
         try:
             if asked.source_lang:
                 language = find_language(asked.source_lang, served.sources)
-            if not asked.split or not (asked.splitter or language):
+            usual = usual_splitter([language], served.about.single_words)
+            named = (asked.splitter or usual) if asked.split else ""
+            if not named:
                 return Lines(language)
-            named = asked.splitter or SPLITTER
             return make_splitter(named, language, self.service.checkpoints.registry)
         except ZooError as error:
             raise RequestError(error.what, error.why, error.next) from None

@@ -120,7 +120,11 @@ class Session:
             self.trainer.model,
             data.source_tokenizer,
             data.target_tokenizer,
-            about=replace(About.of_dataset(data.dataset), trained_length=data.trained_length),
+            about=replace(
+                About.of_dataset(data.dataset),
+                trained_length=data.trained_length,
+                single_words=data.single_words,
+            ),
         )
         training = self._training()
         license: Mapping[str, Any] = {}

@@ -231,6 +231,7 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         origin="fine-tuned",
         parent=one_line(parent.checkpoint.name, 1_000),
         trained_length=length,
+        single_words=old.single_words and data.single_words,
         tasks={**old.tasks, **new.tasks},
     )
 

@@ -21,12 +21,11 @@ from zoo.translation.long_sentences import divide
 from zoo.translation.long_texts import Count, split_long
 from zoo.translation.respelling import Respeller, Tokens
 from zoo.translation.sentences import (
-    SPLITTER,
     Piece,
     Split,
-    language_code,
     make_splitter,
     split_sentences,
+    usual_splitter,
 )
 from zoo.translation.spelling import Spelling
 from zoo.translation.tasks import leading_task
@@ -97,10 +96,10 @@ class SourceReader:
         Raises:
             UnknownNameError, ConfigError, PluginError: there is none, or it is broken.
         """
-        languages = self.checkpoints[0].about.source_languages
-        if not named and not language_code(languages):
-            return None
-        return make_splitter(named or SPLITTER, languages[0] if languages else "", registry)
+        about = self.checkpoints[0].about
+        languages = about.source_languages
+        named = named or usual_splitter(languages, about.single_words)
+        return make_splitter(named, languages[0] if languages else "", registry) if named else None
 
     def parts(
         self,

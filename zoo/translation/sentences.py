@@ -17,8 +17,8 @@ from zoo.errors import ConfigError
 from zoo.registry.open_shelf import parse_named
 from zoo.registry.registry import Registry
 
-SPLITTER = "sentencex"
-"""The splitter that is used unless another is named."""
+SPLITTER, WORDS = "sentencex", "words"
+"""The splitters that are used unless another is named: of texts, and for single words."""
 
 _ISO_639_1 = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de
@@ -80,6 +80,9 @@ LAST = 64
 WITHOUT_SPACES = frozenset({"ja", "zh"})
 """Languages that write no space between sentences."""
 
+JOINED_WORDS = WITHOUT_SPACES | {"bo", "dz", "km", "lo", "my", "th"}
+"""Languages that write no space between words."""
+
 
 class Piece(NamedTuple):
     """A part of a text, and the white space before it, with the mark that its line begins with."""
@@ -98,15 +101,30 @@ def language_code(codes: Sequence[str]) -> str:
     return base if base in LANGUAGES else ""
 
 
-def separator(space: str, languages: Sequence[str]) -> str:
+def usual_splitter(languages: Sequence[str], single_words: bool) -> str:
+    """Return the splitter that is used unless another is named; empty if texts are not split.
+
+    Args:
+        languages: the source languages, of which the first counts.
+        single_words: whether the sources of training are single words.
+    """
+    code = language_code(languages)
+    return "" if not code else WORDS if single_words and code not in JOINED_WORDS else SPLITTER
+
+
+def separator(space: str, languages: Sequence[str], single_words: bool = False) -> str:
     """Return what stands between two translations in the given languages.
 
     Args:
         space: the white space between the sources, and a mark. Line breaks and marks are kept.
         languages: the target languages, of which the first counts.
+        single_words: whether each translation is of one word. If it is in no language, such as
+            phones with spaces between them, two spaces are between words.
     """
     if space.strip() or space.splitlines() not in ([], [space]):
         return space
+    if single_words and not languages:
+        return "  "
     return "" if language_code(languages) in WITHOUT_SPACES else " "
 
 
@@ -145,6 +163,26 @@ class Lines:
     def __call__(self, line: str) -> list[str]:
         """Return the line."""
         return [line]
+
+
+class Words:
+    """Single words; what has no letter or digit belongs to the word before it, else after it."""
+
+    def __init__(self, language: str) -> None:
+        pass
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the words of a line."""
+        words: list[list[str]] = []
+        begun = False  # whether the last one has a letter or a digit
+        for part in re.findall(r"\s*\S+\s*|\s+", line):
+            is_word = any(map(str.isalnum, part))
+            if words and not (is_word and begun):
+                words[-1].append(part)
+            else:
+                words.append([part])
+            begun = begun or is_word
+        return ["".join(parts) for parts in words]
 
 
 def make_splitter(named: str, language: str, registry: Registry) -> Split:

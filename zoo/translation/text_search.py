@@ -226,7 +226,7 @@ class TextSearch:
             if i in by_text:
                 of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
-                joints = [separator(space, languages) for space in spaces]
+                joints = [separator(space, languages, about.single_words) for space in spaces]
                 tag = "" if request.source_prefix else by_text[i][0].lead
                 one = join_parts(text, of_parts, spaces, joints, tag)
                 yield i, with_lost_numbers(one) if between else one

@@ -96,6 +96,7 @@ class G2P(Importer):
             terms="Apache-2.0",
             decoding={"beam": 1, "max_length": LONGEST},
             examples=("activationist", "transformer"),
+            single_words=True,
         )
         return Imported(
             "seq2seq", "g2p", config, weights, _source_tokenizer(), _target_tokenizer(), about
