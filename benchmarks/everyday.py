@@ -5,9 +5,9 @@
 The sources are those of the validation data: as they are, in lowercase, without their final mark,
 both, in two kinds of quotes, in brackets, and as statements joined to longer sentences. Names of
 both sides are replaced by Dutch, Polish and Swedish ones that training has not, of one word and of
-two. Numbers, amounts of money and addresses are in sentences written for this, unlike those of
-training; the addresses are made of these names. The last three are also read as `zoo translate`
-reads them, which copies what would be lost.
+two. Numbers, amounts of money, addresses and dates are in sentences written for this, unlike those
+of training; the addresses are made of these names. Names, and all of these, are also read as
+`zoo translate` reads them, which copies what would be lost.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sacrebleu import corpus_bleu
 import zoo
 from zoo.data.datasets import find_dataset, read_items
 from zoo.registry.registry import default_registry
+from zoo.translation.dates import Date, dates_of, has_date, written
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cards"))
 
@@ -62,6 +63,10 @@ SYMBOLS = {
             "I wrote to {n} yesterday.", "She works for {n}.", "Why doesn't {n} work?",
             "I don't trust {n}.", "Tom showed me {n}.",
         ),
+        "dates": (
+            "The museum opens on {n}.", "We moved here on {n}.", "The war ended on {n}.",
+            "I haven't seen him since {n}.", "Your package will arrive on {n}.",
+        ),
     },
     "fr": {
         "decimals": (
@@ -76,6 +81,11 @@ SYMBOLS = {
             "J'ai écrit à {n} hier.", "Elle travaille pour {n}.",
             "Pourquoi {n} ne fonctionne-t-il pas ?", "Je ne fais pas confiance à {n}.",
             "Tom m'a montré {n}.",
+        ),
+        "dates": (
+            "Le musée ouvre le {n}.", "Nous avons emménagé ici le {n}.",
+            "La guerre s'est terminée le {n}.", "Je ne l'ai pas vu depuis le {n}.",
+            "Votre colis arrivera le {n}.",
         ),
     },
 }  # fmt: skip
@@ -154,20 +164,32 @@ def main() -> None:
         sources = [pattern.replace("{n}", each[not english_first]) for pattern, *each in made]
         for how, split in READ:
             texts = translator.translate(sources, split=split)
+            languages = ("en", "fr") if english_first else ("fr", "en")
             right = sum(
-                re.search(rf"(?<![\w.,]){_pattern(each[english_first])}(?!\w)", text) is not None
-                for text, (_, *each) in zip(texts, made, strict=True)
+                _has(text, each[english_first], source, *languages)
+                for text, source, (_, *each) in zip(texts, sources, made, strict=True)
             )
             print(f"{what} right, {how}, {len(made):<5} {100 * right / len(made):12.1f}%")
 
 
-def _pattern(text: str) -> str:
-    """Return the pattern of a text, in which white space may be missing."""
-    return r"\s?".join(map(re.escape, text.split()))
+def _has(text: str, part: str, source: str, *languages: str) -> bool:
+    """Return whether a translation has a part, in which white space may be missing.
+
+    A date of the source may be written in each way of the target language.
+    """
+    if dates := list(dates_of(source, *languages)):
+        return has_date(text, dates[0][2], languages[1])
+    pattern = r"\s?".join(map(re.escape, part.split()))
+    return re.search(rf"(?<![\w.,]){pattern}(?!\w)", text) is not None
 
 
 def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str, str]:
-    """Return a decimal number, an amount of money or an address, in English and in French."""
+    """Return a decimal number, an amount of money, an address or a date, in English and French."""
+    if what == "dates":
+        date = Date(None, draw.randint(1, 28), draw.randrange(12), draw.randint(1900, 2029))
+        if draw.random() < 0.5:
+            date = date._replace(year=None)
+        return written(date, "en", ""), written(date, "fr", "le").removeprefix("le ")
     number = f"{draw.uniform(0, 300):.{draw.choice((1, 2))}f}"
     if what == "decimals":
         return number, number.replace(".", ",")

@@ -81,7 +81,7 @@ def test_a_number_is_written_as_in_the_target_language(
     source, target = languages.split("-")
     reading = reading_of(f"x {number} kg", source, target)
     assert reading is not None
-    assert [each.written for each in reading.stand_ins] == [written]
+    assert [each.written("") for each in reading.stand_ins] == [written]
 
 
 @pytest.mark.parametrize(("amount", "languages", "read", "written"), [
@@ -97,7 +97,7 @@ def test_an_amount_is_written_as_in_the_target_language(
     reading = reading_of(f"it is {amount}.", source, target)
     assert reading is not None
     assert reading.text == f"it is {read}."
-    assert reading.stand_ins[0].written == written
+    assert reading.stand_ins[0].written("") == written
 
 
 @pytest.mark.parametrize(("text", "translation", "lost"), [
@@ -158,7 +158,7 @@ def test_what_stands_for_an_item_replaces_its_stand_in(text: str, attempt: int) 
     assert reading is not None
     replacements = replacements_in(reading.text, reading.stand_ins)
     assert replacements is not None
-    assert [each[2] for each in replacements] == [each.written for each in reading.stand_ins]
+    assert [each[2] for each in replacements] == [each.written("") for each in reading.stand_ins]
     originals = [(*r, text[slice(*t)]) for t, r in (each.spans for each in reading.stand_ins)]
     assert replaced(reading.text, originals) == text
 
@@ -340,7 +340,7 @@ def test_a_letter_that_a_vocabulary_lacks_makes_a_stand_in() -> None:
 def test_the_command_line_says_what_was_copied(run: Callable[..., Result]) -> None:
     result = run("translate", str(FROM_FRENCH), "Ça coûte 12,50 €.", "Bonjour !")
     assert result.stdout.splitlines()[0] == "It costs €12.50."
-    assert "Note: 1 text with numbers, addresses or names that were copied" in result.stderr
+    assert "Note: 1 text with numbers, dates, addresses or names that were copied" in result.stderr
     result = run("translate", str(FROM_FRENCH), "Ça coûte 12,50 €.", "Bonjour !", "--json")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["copied"] for line in lines] == [["12,50 €"], []]

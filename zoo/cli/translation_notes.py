@@ -91,8 +91,8 @@ class _Notes:
             )
         if self.copied:
             yield (
-                f"Note: {counted(self.copied, what)} with numbers, addresses or names that were "
-                "copied"
+                f"Note: {counted(self.copied, what)} with numbers, dates, addresses or names that "
+                "were copied"
             )
         if self.partly:
             yield (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.parts import Part
@@ -26,6 +27,9 @@ from zoo.translation.translation import Translation
 WORD = re.compile(r"[^\s▁]+")
 FACT = re.compile(r"(?<![^\W_])[0-9]+(?![^\W_])|\b[^\W\d_a-z]\w+")
 """A number, or a word that does not begin with a small letter of English."""
+
+FIRST = re.compile(r"(?<!\w)1(?:er|\u00ba|st)\b")
+"""The first day of a month."""
 
 Key = tuple[int, int]
 """That of a part."""
@@ -89,10 +93,7 @@ def copied(
             part, reading = readings[key]
             before = translated[key]
             whole = [one for each in ranked if (one := _whole(each, part.text, reading))]
-            own = replaced(part.text, [
-                (*each.spans[0], each.text) for each in reading.stand_ins if each.kind == "time"
-            ])  # fmt: skip
-            if whole and _keeps(own, before[0].text, whole[0].text):
+            if whole and _keeps(_facts(part.text, reading), before[0].text, whole[0].text):
                 new[key] = whole + before[: len(before) - len(whole)]
     return new
 
@@ -121,7 +122,10 @@ def _lost_items(
     text: str, translation: str, languages: tuple[str, str], words: Vocabularies
 ) -> list[Item]:
     """Return the items of a text, with names that are garbled, if a translation lacks one."""
-    items, names = list(items_of(text, languages[0])), list[tuple[int, int]]()
+    items, names = list[Item](), list[tuple[int, int]]()
+    for start, end, date in dates_of(text, *languages):
+        items.append(Item("date", start, end, text[start:end], date=date))
+    items += [item for item in items_of(text, languages[0]) if _is_apart(item, items)]
     for start, end, time in times_of(text, *languages):
         items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):
@@ -129,11 +133,24 @@ def _lost_items(
         names += unknown_names(text, translation, words.lacks)
     garbled: list[Item] = []
     for start, end in names:
-        if all(end <= item.start or item.end <= start for item in [*items, *garbled]):
-            garbled.append(Item("name", start, end, text[start:end]))
+        name = Item("name", start, end, text[start:end])
+        if _is_apart(name, [*items, *garbled]):
+            garbled.append(name)
     if garbled or has_lost(items, translation, *languages):
         return sorted([*items, *garbled], key=lambda item: item.start)
     return []
+
+
+def _is_apart(item: Item, others: Iterable[Item]) -> bool:
+    return all(item.end <= other.start or other.end <= item.start for other in others)
+
+
+def _facts(text: str, reading: Reading) -> str:
+    """Return a text with its times in the form of stand-ins, and of its dates the numbers alone."""
+    facts = {each.spans[0]: each.text for each in reading.stand_ins if each.kind == "time"}
+    dates = (each.spans[0] for each in reading.stand_ins if each.kind == "date")
+    facts |= {span: " ".join(re.findall("[0-9]+", text[slice(*span)])) for span in dates}
+    return replaced(text, [(*span, new) for span, new in sorted(facts.items())])
 
 
 def _keeps(text: str, before: str, after: str) -> bool:
@@ -141,7 +158,9 @@ def _keeps(text: str, before: str, after: str) -> bool:
 
     That is: its numbers and capitalized words; and it has no number that neither of them has.
     """
-    of_text, of_before, of_after = ({*FACT.findall(each)} for each in (text, before, after))
+    of_text, of_before, of_after = (
+        {*FACT.findall(FIRST.sub("1", each))} for each in (text, before, after)
+    )
     numbers = {fact for fact in of_after if fact.isdigit()}
     return of_text & of_before <= of_after and numbers <= of_text | of_before
 

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from zoo.translation.dates import Date, has_date
 from zoo.translation.lost_numbers import NUMBER, lost_numbers, value_of
 from zoo.translation.number_formats import MINUS, POINT, converted
 from zoo.translation.times import time_pattern
 
-Kind = Literal["number", "version", "money", "code", "address", "name", "time"]
+Kind = Literal["number", "version", "money", "code", "address", "name", "time", "date"]
 
 _ENDINGS = """
 ai app au biz br ca ch cn co com cz de dev dk edu eu fi fr gov gr hu ie info int io jp kr mil
@@ -109,7 +110,8 @@ WHOLE = re.compile(r"(?<!\w)[0-9]{1,18}")
 class Item(NamedTuple):
     """What a translation may lose; start and end count characters of the text.
 
-    number and symbol: of a number, and of an amount of money; number: also a time, as 17:30.
+    number and symbol: of a number, and of an amount of money; number: also a time, as 17:30; date:
+    of a date with the name of a month.
     """
 
     kind: Kind
@@ -118,6 +120,7 @@ class Item(NamedTuple):
     text: str
     number: str = ""
     symbol: str = ""
+    date: Date | None = None
 
 
 def items_of(text: str, source: str = "") -> Iterator[Item]:
@@ -192,6 +195,8 @@ def _is_lost(item: Item, times: int, translation: str, source: str, target: str)
         return _is_lost_code(item.text, translation)
     if item.kind == "time":
         return not time_pattern(item.number, target).search(translation)
+    if item.date is not None:
+        return not has_date(translation, item.date, target)
     if item.kind == "version":
         return item.text not in translation and bool(lost_numbers(item.text, translation))
     written = converted(item.number, source, target)

@@ -1,4 +1,4 @@
-"""What stands for numbers, addresses and names while a text is translated.
+"""What stands for numbers, dates, addresses and names while a text is translated.
 
 A small network loses what its training lacks: it writes 1250 for 12,50, and an address with other
 letters. A number of two digits, or a known name, it copies. So it reads one of these instead, and
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from zoo.translation import dates
 from zoo.translation.lost_items import CURRENCIES, SYMBOLS, Item, Kind
 from zoo.translation.number_formats import MINUS, POINT, converted
 from zoo.translation.times import time_pattern
@@ -39,15 +40,15 @@ WORD = re.compile(r"\w+")
 class StandIn(NamedTuple):
     """What a network reads for an item.
 
-    text: of the stand-in; pattern: of it in a translation; written: what the target language writes
-    for the item, empty if the translation of the stand-in stays; spans: of the item in the text,
-    and of the stand-in in what is read, (start, end) in characters.
+    text: of the stand-in; pattern: of it in a translation; written: returns what the target
+    language writes for the item in place of the stand-in; spans: of the item in the text, and of
+    the stand-in in what is read, (start, end) in characters.
     """
 
     kind: Kind
     text: str
     pattern: re.Pattern[str]
-    written: str
+    written: Callable[[str], str]
     spans: tuple[tuple[int, int], tuple[int, int]]
 
 
@@ -69,29 +70,36 @@ def with_stand_ins(
         source, target: the codes of its language and of the translation's; empty if not known.
         attempt: the number of an earlier attempt, plus 1: others are taken.
     """
-    words, used = {word.title() for word in WORD.findall(text)}, set[str]()
+    items = list(items)
+    dated = [(item.start, item.end, " ") for item in items if item.date is not None]
+    words, used = {word.title() for word in WORD.findall(replaced(text, dated))}, set[str]()
     read, stand_ins, end = "", [], 0
     for item in items:
-        among = _among(item, attempt)
+        among = _among(item, source, attempt)
         taken = text if among[0].isdigit() else words
-        short = next((one for one in among if one not in taken and one not in used), "")
+        short = next((one for one in among if one.title() not in taken and one not in used), "")
         if not short:
             return None
         used.add(short)
         shown = _shown(item, short, source, target, attempt)
         read += text[end : item.start]
         spans = (item.start, item.end), (len(read), len(read) + len(shown))
-        is_time = item.kind == "time"
-        pattern = time_pattern(short, target) if is_time else _pattern(item.kind, short)
-        written = "" if is_time else _written(item, source, target)
-        stand_ins.append(StandIn(item.kind, short, pattern, written, spans))
+        stand_ins.append(StandIn(item.kind, short, *_in_place(item, short, source, target), spans))
         read, end = read + shown, item.end
     return Reading(read + text[end:], tuple(stand_ins)) if stand_ins else None
 
 
-def _among(item: Item, attempt: int) -> tuple[str, ...]:
-    """Return what may stand for an item; a time stands for itself, counted in the other way."""
+def _among(item: Item, source: str, attempt: int) -> tuple[str, ...]:
+    """Return what may stand for an item.
+
+    A time stands for itself, counted in the other way, and days of the week for dates, first their
+    own.
+    """
     names, numbers, _ = ATTEMPTS[attempt]
+    if item.date is not None:
+        days = dates.names(dates.WEEKDAYS, source)
+        own = [] if attempt or item.date.weekday is None else [item.date.weekday]
+        return tuple(days[i] for i in [*own, *dates.FREQUENT[attempt:]])
     if item.kind == "time":
         return (item.number,)
     if item.kind == "name":
@@ -101,11 +109,27 @@ def _among(item: Item, attempt: int) -> tuple[str, ...]:
 
 def _shown(item: Item, short: str, source: str, target: str, attempt: int) -> str:
     """Return what is read for an item: a stand-in with what belongs to the item's number."""
+    if item.date is not None:
+        return dates.as_weekday(item.text, short, source)
     if item.kind == "money" and source in CURRENCIES and target in CURRENCIES:
         return f"{short} {CURRENCIES[source][ATTEMPTS[attempt][2]]}"
     if item.number and item.number in item.text and item.kind != "time":
         return item.text.replace(item.number, short)
     return f"{short} {item.symbol}".strip()
+
+
+def _in_place(
+    item: Item, short: str, source: str, target: str
+) -> tuple[re.Pattern[str], Callable[[str], str]]:
+    """Return the pattern of a stand-in in a translation, and what writes the item in its place."""
+    if item.kind == "time":  # its translation stays
+        return time_pattern(short, target), str
+    if item.date is not None:
+        weekday = dates.names(dates.WEEKDAYS, source).index(short)
+        written = functools.partial(dates.written, item.date, target)
+        return dates.weekday_pattern(weekday, target), written
+    new = _written(item, source, target)
+    return _pattern(item.kind, short), lambda stand_in: new
 
 
 def _beginning_as(name: str, others: Sequence[str]) -> tuple[str, ...]:
@@ -155,7 +179,7 @@ def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Repl
         is_number = stand_in.text.isdigit()
         if len(matches) != 1 or (is_number and translation.count(stand_in.text) > 1):
             return None
-        replacements.append((*matches[0].span(), stand_in.written or matches[0].group()))
+        replacements.append((*matches[0].span(), stand_in.written(matches[0].group())))
     replacements.sort()
     are_apart = all(end <= start for (_, end, _), (start, _, _) in pairwise(replacements))
     return replacements if are_apart else None

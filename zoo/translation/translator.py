@@ -184,9 +184,9 @@ class Translator:
                 split: whether sentences are translated one by one and joined, with line breaks
                 kept, where the checkpoint's source language is known; those longer than the
                 sources of training (`trained_length`) in parts, capitals and marks that the model
-                hardly knows in its spelling; numbers, addresses and names that it loses are copied;
+                hardly knows in its spelling; numbers, dates, addresses, names are copied if lost;
                 splitter: what splits sentences (`zoo list splitters`), also where the language is
-                not known; by default `sentencex`, where it is;
+                not known; by default `sentencex`, where it is, or `words` for single words;
                 window: texts that are read ahead, so that a batch has texts of similar lengths;
                 prefix: a text with which every translation begins;
                 source_prefix: a text to read before every text or sentence, such as a task's tag;

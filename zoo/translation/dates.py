@@ -1,0 +1,169 @@
+"""Dates with the name of a month, such as "March 3, 2021", which languages write in their ways."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+MONTHS = {
+    "de": "januar februar märz april mai juni juli august september oktober november dezember",
+    "en": "january february march april may june july august september october november december",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre "
+    "diciembre",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
+    "dicembre",
+    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+}
+WEEKDAYS = {
+    "de": "montag dienstag mittwoch donnerstag freitag samstag sonntag",
+    "en": "monday tuesday wednesday thursday friday saturday sunday",
+    "es": "lunes martes miércoles jueves viernes sábado domingo",
+    "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "it": "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "nl": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+}
+CAPITALIZED = ("de", "en")
+"""Languages that write months and days of the week with a capital."""
+
+WORDS = ("March", "May", "MARCH", "MAY")
+"""English months that are words of other meanings in small letters."""
+
+FREQUENT = (0, 5, 6, 4, 3, 2, 1)
+"""Days of the week, those first that small networks translate best."""
+
+BEFORE_DATES = {
+    "fr": {"": "le", "à": "au", "de": "du"},
+    "it": {"": "il", "a": "al", "di": "del", "da": "dal"},
+}
+"""What precedes a date, by what precedes a day of the week, which has no article there."""
+
+FORMS = {"de": "{}. {}", "en": "{1} {0}", "es": "{} de {}"}
+BEFORE_YEAR = {"en": ", ", "es": " de "}
+AFTER_WEEKDAY = {"de": ", ", "en": ", "}
+FIRST = {"fr": "1er", "it": "1º"}
+"""The first day of a month, where that is an ordinal number and others are not."""
+
+
+class Date(NamedTuple):
+    """A day of the week, from 0, a day, a month, from 0, and a year; some have no first or last."""
+
+    weekday: int | None
+    day: int
+    month: int
+    year: int | None
+
+
+def names(table: dict[str, str], language: str) -> list[str]:
+    """Return the months or the days of the week, as a language writes them."""
+    words = table[language].split()
+    return [word.title() for word in words] if language in CAPITALIZED else words
+
+
+def dates_of(text: str, source: str, target: str) -> Iterator[tuple[int, int, Date]]:
+    """Yield where each date of a text begins and ends, and the date.
+
+    It begins with a day of the week, or with an article that the day of the week has not.
+
+    Args:
+        text: the text.
+        source, target: the codes of its language and of the translation's.
+    """
+    if not {source, target} <= MONTHS.keys() or source == target or not re.search("[0-9]", text):
+        return
+    weekdays, months = (names(table, source) for table in (WEEKDAYS, MONTHS))
+    for match in _expression(source).finditer(text):
+        parts = {name.removesuffix("_2"): s for name, s in match.groupdict().items() if s}
+        weekday = _index(weekdays, parts["weekday"]) if "weekday" in parts else None
+        year = int(parts["year"]) if "year" in parts else None
+        if 1 <= int(parts["day"]) <= 31:
+            date = Date(weekday, int(parts["day"]), _index(months, parts["month"]), year)
+            yield *match.span(), date
+
+
+def _index(words: Sequence[str], word: str) -> int:
+    """Return the index of a word, or of what it abbreviates."""
+    short = word.rstrip(".").lower()
+    return next(i for i, each in enumerate(words) if each.lower().startswith(short))
+
+
+@functools.cache
+def _expression(language: str) -> re.Pattern[str]:
+    """Return the expression of dates in a language."""
+    weekdays, months = ("|".join(names(table, language)) for table in (WEEKDAYS, MONTHS))
+    before = "|".join({**BEFORE_DATES, "en": {"": "the"}}.get(language, {}).values()) or "(?!)"
+    of, ending, month_first = r"(?:de\s|d['’])?", "(?:er|[.º°])?", "(?!)"
+    year = r"[12][0-9]{3} (?!\w)"
+    if language == "en":
+        short = "|".join(name[:3] for name in names(MONTHS, language) if name not in WORDS)
+        months = rf"(?:(?-i:{'|'.join(WORDS)})|(?!may|march)(?:{months})|(?:sept|{short})\b\.?)"
+        of, ending = r"(?:of\s)?", "(?:st|nd|rd|th)?"
+        month_first = rf"(?P<month_2>{months})\s(?P<day_2>[0-9]{{1,2}}){ending}"
+        month_first += rf"(?![\w:/–-]|[.,][0-9]) (?: ,?\s (?P<year_2>{year}) )?"
+    return re.compile(
+        rf"""
+        (?<![\w.,:/–-]) (?: (?: {before} ) \s )?
+        (?: (?P<weekday> {weekdays} ) ,? \s (?: (?: le|el|il|de[nm]|the ) \s )? )?
+        (?: (?P<day> [0-9]{{1,2}} ) {ending} \s {of} (?P<month> {months} ) (?!\w)
+            (?: ,? \s (?:del?\s)? (?P<year> {year} ) )?
+          | {month_first}
+        )
+        """,
+        re.VERBOSE | re.IGNORECASE,
+    )
+
+
+def as_weekday(date: str, weekday: str, language: str) -> str:
+    """Return what is read for a date: a day of the week, after what precedes it in the language."""
+    first = date.split()[0].lower()
+    articles = {article: before for before, article in BEFORE_DATES.get(language, {}).items()}
+    read = f"{articles.get(first, '')} {weekday}".strip()
+    return read[0].upper() + read[1:] if date[0].isupper() else read
+
+
+@functools.cache
+def weekday_pattern(weekday: int, language: str) -> re.Pattern[str]:
+    """Return the pattern of a day of the week in a translation, with what precedes it."""
+    sides = BEFORE_DATES.get(language, {}).items()
+    before = "|".join(word for side in sides for word in side if word)
+    name = names(WEEKDAYS, language)[weekday]
+    return re.compile(
+        rf"(?:\b(?:{before})\s)?\b{name}\b" if before else rf"\b{name}\b", re.IGNORECASE
+    )
+
+
+def written(date: Date, language: str, replaced: str) -> str:
+    """Return a date in place of a day of the week, with what preceded that in the translation."""
+    day = FIRST.get(language, "1") if date.day == 1 else str(date.day)
+    text = FORMS.get(language, "{} {}").format(day, names(MONTHS, language)[date.month])
+    if date.year is not None:
+        text += f"{BEFORE_YEAR.get(language, ' ')}{date.year}"
+    before = replaced.rpartition(" ")[0]
+    if date.weekday is not None:
+        weekday = names(WEEKDAYS, language)[date.weekday]
+        text = f"{weekday}{AFTER_WEEKDAY.get(language, ' ')}{text}"
+    elif language in BEFORE_DATES:
+        before = BEFORE_DATES[language].get(before.lower(), before)
+    text = f"{before} {text}".strip()
+    return text[0].upper() + text[1:] if replaced[:1].isupper() else text
+
+
+def has_date(text: str, date: Date, language: str) -> bool:
+    """Return whether a text in the language has the day and the month of a date side by side, and
+    its day of the week and its year, if it has them.
+    """
+    month, day = names(MONTHS, language)[date.month], rf"(?<![\w.,]){date.day}"
+    if language == "en":
+        day = rf"{date.day}(?:st|nd|rd|th)?"
+        forms = rf"\b{month} {day}(?!\w)|(?<![\w.,]){day}(?: of)? {month}\b"
+    else:
+        first = "|premier|primo|primero|ersten" if date.day == 1 else ""
+        forms = rf"(?<![\w.,])(?:{date.day}(?:er|[.º°])?{first}) (?:de )?{month}\b"
+    words = [forms]
+    if date.weekday is not None:
+        words.append(rf"\b{names(WEEKDAYS, language)[date.weekday]}\b")
+    if date.year is not None:
+        words.append(rf"(?<!\w){date.year}(?!\w)")
+    return all(re.search(word, text, re.IGNORECASE) for word in words)
