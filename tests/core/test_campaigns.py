@@ -1,11 +1,14 @@
 """Small slices of the campaigns, always the same ones."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers, writers
+from zoo.registry.builtin import top
 
 FILES = {reader.name: reader for reader in readers.files()}
 WRITERS = {writer.name: writer for writer in writers.WRITERS}
@@ -25,6 +28,16 @@ def test_changed_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_changed_folders_and_requests_are_read_or_refused(tmp_path: Path) -> None:
+    """In a process of its own: one that other tests made threads of autograd in cannot be forked
+    for a training run.
+    """
+    call = f"read_changed_folders(Path({str(tmp_path)!r}))"
+    code = f"from tests.core.test_campaigns import *; {call}"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=top())
+
+
+def read_changed_folders(tmp_path: Path) -> None:
+    """Read changed folders and requests, and assert that each is read or refused."""
     from tests.campaigns import folders
 
     foreign, runs = folders.foreign(), folders.runs()

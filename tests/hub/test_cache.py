@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -176,10 +177,10 @@ def test_a_commit_that_another_process_removes_meanwhile_is_no_fault(
     assert all("is missing" in fault.reason for fault in faults[ADDRESS])
     glob = Path.glob
 
-    def removed(path: Path, pattern: str) -> Iterator[Path]:
+    def removed(path: Path, pattern: str, **options: Any) -> Iterator[Path]:
         if path == pulled.parent:
             raise FileNotFoundError(path)
-        return glob(path, pattern)
+        return glob(path, pattern, **options)
 
     monkeypatch.setattr(Path, "glob", removed)
     assert [commit.address for commit in list_commits()] == ["hf://bob/other"]

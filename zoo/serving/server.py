@@ -166,10 +166,17 @@ class Server(uvicorn.Server):
             self.on_listening(self.port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what was accepted, then stop the application, also after a second Ctrl-C."""
-        await super().shutdown(sockets)
+        """Answer what was accepted, then stop the application; after a second Ctrl-C at once.
+
+        From Python 3.12 on, uvicorn waits for all connections then, too: work that the application
+        stops ends them.
+        """
+        answering = asyncio.ensure_future(super().shutdown(sockets))
+        while not (answering.done() or self.force_exit):
+            await asyncio.wait([answering], timeout=0.1)
         if self.force_exit:
             await self.lifespan.shutdown()
+        await answering
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -112,7 +112,8 @@ def work(jobs: BinaryIO, answers: BinaryIO, models: Models) -> None:
         try:
             answers.write(json.dumps(made).encode() + b"\n")
             answers.flush()
-        except BrokenPipeError:  # the server has ended
+        except BrokenPipeError:  # the server has ended: what is left, Python would report
+            os.dup2(os.open(os.devnull, os.O_WRONLY), answers.fileno())
             return
 
 
