@@ -67,6 +67,10 @@ SYMBOLS = {
             "The museum opens on {n}.", "We moved here on {n}.", "The war ended on {n}.",
             "I haven't seen him since {n}.", "Your package will arrive on {n}.",
         ),
+        "months": (
+            "The war began in {n}.", "He retired in {n}.", "We haven't met since {n}.",
+            "The bridge was finished in {n}.", "Prices fell in {n}.",
+        ),
     },
     "fr": {
         "decimals": (
@@ -86,6 +90,11 @@ SYMBOLS = {
             "Le musée ouvre le {n}.", "Nous avons emménagé ici le {n}.",
             "La guerre s'est terminée le {n}.", "Je ne l'ai pas vu depuis le {n}.",
             "Votre colis arrivera le {n}.",
+        ),
+        "months": (
+            "La guerre a commencé en {n}.", "Il a pris sa retraite en {n}.",
+            "Nous ne nous sommes pas vus depuis {n}.", "Le pont a été terminé en {n}.",
+            "Les prix ont baissé en {n}.",
         ),
     },
 }  # fmt: skip
@@ -184,9 +193,13 @@ def _has(text: str, part: str, source: str, *languages: str) -> bool:
 
 
 def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str, str]:
-    """Return a decimal number, an amount of money, an address or a date, in English and French."""
-    if what == "dates":
-        date = Date(None, draw.randint(1, 28), draw.randrange(12), draw.randint(1900, 2029))
+    """Return a decimal number, an amount of money, an address, a date or a month.
+
+    It is in English and in French.
+    """
+    if what in ("dates", "months"):
+        day = draw.randint(1, 28) if what == "dates" else None
+        date = Date(None, day, draw.randrange(12), draw.randint(1900, 2029))
         if draw.random() < 0.5:
             date = date._replace(year=None)
         return written(date, "en", ""), written(date, "fr", "le").removeprefix("le ")

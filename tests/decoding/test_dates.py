@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,11 +30,23 @@ CHECKPOINTS = TOP / "cards" / "checkpoints"
 
 @pytest.mark.parametrize(("text", "source", "dates"), [
     ("On March 3, 2021 or the 4th of april we met.", "en",
-     {"March 3, 2021": (None, 3, 2, 2021), "the 4th of april": (None, 4, 3, None)}),
+     {"March 3, 2021": (None, 3, 2, 2021, False), "the 4th of april": (None, 4, 3, None, False)}),
+    ("In March 2020, since last may or May, until August 1999 and in june; mid-June 2", "en",
+     {"In March 2020": (None, None, 2, 2020, True), "August 1999": (None, None, 7, 1999, False),
+      "in june": (None, None, 5, None, True)}),
+    ("en mars, jusqu'en août 2020, depuis avril, fin mai, sur Mars; en juin 3", "fr",
+     {"en mars": (None, None, 2, None, True), "jusqu'en août 2020": (None, None, 7, 2020, False),
+      "avril": (None, None, 3, None, False)}),
+    ("im Mai 2020, seit August", "de",
+     {"im Mai 2020": (None, None, 4, 2020, True), "August": (None, None, 7, None, False)}),
+    ("en mayo de 2020; nel maggio 2020", "es", {"en mayo de 2020": (None, None, 4, 2020, True)}),
+    ("nel maggio 2020, a giugno", "it",
+     {"nel maggio 2020": (None, None, 4, 2020, True), "a giugno": (None, None, 5, None, True)}),
     ("Friday, Dec. 25th, Sept 4; Sunday the 2nd of May 1999", "en",
      {"Friday, Dec. 25th": (4, 25, 11, None), "Sept 4": (None, 4, 8, None),
       "Sunday the 2nd of May 1999": (6, 2, 4, 1999)}),
-    ("I may 5, we march 3 miles, in March 2020, May 5:30, March 3-5, 1.5 May, 32 May", "en", {}),
+    ("I may 5, we march 3 miles, in march, to April, May 5:30", "en", {}),
+    ("March 3-5, 1.5 May, 32 May", "en", {}),
     ("Le 3 mars 2020, lundi 12 juin, jusqu'au 1er avril", "fr",
      {"Le 3 mars 2020": (None, 3, 2, 2020), "lundi 12 juin": (0, 12, 5, None),
       "au 1er avril": (None, 1, 3, None)}),
@@ -45,9 +58,10 @@ CHECKPOINTS = TOP / "cards" / "checkpoints"
     ("maandag 3 mei 2021", "nl", {"maandag 3 mei 2021": (0, 3, 4, 2021)}),
     ("3 March", "xx", {}), ("3 March", "", {}), ("March", "en", {}),
 ])  # fmt: skip
-def test_dates_are_read(text: str, source: str, dates: dict[str, Date]) -> None:
+def test_dates_are_read(text: str, source: str, dates: dict[str, tuple[Any, ...]]) -> None:
     target = "en" if source == "fr" else "fr"
-    assert {text[start:end]: date for start, end, date in dates_of(text, source, target)} == dates
+    made = {text[start:end]: date for start, end, date in dates_of(text, source, target)}
+    assert made == {each: Date(*date) for each, date in dates.items()}
     assert list(dates_of(text, source, source)) == list(dates_of(text, source, "zz")) == []
 
 
@@ -63,6 +77,17 @@ def test_dates_are_read(text: str, source: str, dates: dict[str, Date]) -> None:
     (Date(None, 3, 4, 2021), "es", "lunes", "3 de mayo de 2021"),
     (Date(None, 1, 4, None), "it", "a lunedì", "al 1º maggio"),
     (Date(None, 3, 4, 2021), "nl", "maandag", "3 mei 2021"),
+    (Date(None, None, 2, 2020, within=True), "fr", "Lundi", "En mars 2020"),
+    (Date(None, None, 7, None), "fr", "à lundi", "en août"),
+    (Date(None, None, 7, None), "fr", "de lundi", "d'août"),
+    (Date(None, None, 7, None), "fr", "lundi", "août"),
+    (Date(None, None, 4, 2020, within=True), "en", "on Monday", "in May 2020"),
+    (Date(None, None, 4, 2020, within=True), "en", "Monday", "in May 2020"),
+    (Date(None, None, 4, None), "en", "Monday", "May"),
+    (Date(None, None, 4, 2020, within=True), "de", "am Montag", "im Mai 2020"),
+    (Date(None, None, 4, None), "es", "el lunes", "mayo"),
+    (Date(None, None, 4, 2021, within=True), "es", "el lunes", "en mayo de 2021"),
+    (Date(None, 3, 4, None), "en", "in Monday", "on May 3"),
 ])  # fmt: skip
 def test_dates_are_written(date: Date, language: str, replaced: str, new: str) -> None:
     assert written(date, language, replaced) == new
@@ -95,6 +120,11 @@ def test_what_is_written_is_read(date: Date, other: Date, source: str, target: s
      "À vendredi 3 mars !"),
     ("Until May 1, Monday or June 5, 1999.", "en", "fr", "Until Saturday, Monday or Sunday.",
      "Jusqu'à samedi, lundi ou dimanche.", "Jusqu'au 1er mai, lundi ou le 5 juin 1999."),
+    ("In May 2020 he slept until August.", "en", "fr", "On Monday he slept until Saturday.",
+     "Lundi, il dormait jusqu'à samedi.", "En mai 2020, il dormait jusqu'en août."),
+    ("Jusqu'en mai, il dort en juin.", "fr", "en", "Jusqu'à lundi, il dort samedi.",
+     "Until Monday he sleeps on Saturday.", "Until May he sleeps in June."),
+    ("En mai il dort.", "fr", "en", "Lundi il dort.", "Monday he sleeps.", "In May he sleeps."),
     ("Le 3 mars, il dort jusqu'au 5 mai.", "fr", "en", "Lundi, il dort jusqu'à samedi.",
      "On Monday he sleeps until Saturday.", "On March 3 he sleeps until May 5."),
 ])  # fmt: skip
@@ -109,7 +139,7 @@ def test_days_of_the_week_stand_for_dates(
         match = stand_in.pattern.search(translation)
         assert match is not None
         begin, end = match.span()
-        translation = translation[:begin] + stand_in.written(match[0]) + translation[end:]
+        translation = translation[:begin] + stand_in.written(match) + translation[end:]
     assert translation == new
     assert all(
         not weekday_pattern(2, target).search(f"{each} x") for each in ("vendredis", "Monday")
@@ -121,6 +151,7 @@ def test_days_of_the_week_stand_for_dates(
     ("rnnsearch-tiny.tatoeba-fr-en-76k", "Nous partons le 4 juin 1974.",
      "We leave June 4, 1974."),
     ("convs2s-tiny.tatoeba-en-fr-76k", "We leave on August 31st.", "Nous partons le 31 août."),
+    ("transformer-tiny.tatoeba-en-fr-76k", "I was born in May 1966.", "Je suis né en mai 1966."),
 ])  # fmt: skip
 def test_a_lost_date_is_copied(name: str, text: str, expected: str) -> None:
     translator = zoo.load(CHECKPOINTS / name)

@@ -41,14 +41,14 @@ class StandIn(NamedTuple):
     """What a network reads for an item.
 
     text: of the stand-in; pattern: of it in a translation; written: returns what the target
-    language writes for the item in place of the stand-in; spans: of the item in the text, and of
+    language writes for the item in place of a match; spans: of the item in the text, and of
     the stand-in in what is read, (start, end) in characters.
     """
 
     kind: Kind
     text: str
     pattern: re.Pattern[str]
-    written: Callable[[str], str]
+    written: Callable[[re.Match[str]], str]
     spans: tuple[tuple[int, int], tuple[int, int]]
 
 
@@ -120,16 +120,15 @@ def _shown(item: Item, short: str, source: str, target: str, attempt: int) -> st
 
 def _in_place(
     item: Item, short: str, source: str, target: str
-) -> tuple[re.Pattern[str], Callable[[str], str]]:
+) -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
     """Return the pattern of a stand-in in a translation, and what writes the item in its place."""
     if item.kind == "time":  # its translation stays
-        return time_pattern(short, target), str
-    if item.date is not None:
-        weekday = dates.names(dates.WEEKDAYS, source).index(short)
-        written = functools.partial(dates.written, item.date, target)
-        return dates.weekday_pattern(weekday, target), written
+        return time_pattern(short, target), lambda match: match[0]
+    if (date := item.date) is not None:
+        pattern = dates.weekday_pattern(dates.names(dates.WEEKDAYS, source).index(short), target)
+        return pattern, lambda match: dates.written(date, target, match[0], match.start() == 0)
     new = _written(item, source, target)
-    return _pattern(item.kind, short), lambda stand_in: new
+    return _pattern(item.kind, short), lambda match: new
 
 
 def _beginning_as(name: str, others: Sequence[str]) -> tuple[str, ...]:
@@ -179,7 +178,7 @@ def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Repl
         is_number = stand_in.text.isdigit()
         if len(matches) != 1 or (is_number and translation.count(stand_in.text) > 1):
             return None
-        replacements.append((*matches[0].span(), stand_in.written(matches[0].group())))
+        replacements.append((*matches[0].span(), stand_in.written(matches[0])))
     replacements.sort()
     are_apart = all(end <= start for (_, end, _), (start, _, _) in pairwise(replacements))
     return replacements if are_apart else None
