@@ -100,6 +100,14 @@ def test_recipes_are_listed_and_shown(run: Run) -> None:
     assert "transformer-tiny.multi30k" in run("list", "recipes").stdout
 
 
+def test_the_recipe_that_is_chosen_for_each_run_shows_no_values(run: Run) -> None:
+    (recipe,) = json.loads(run("list", "recipes", "auto", "--json").stdout)["recipes"]
+    assert recipe["values"] == {}
+    shown = run("list", "recipes", "auto").stdout
+    assert "=" not in shown
+    assert "Its values are chosen" in shown
+
+
 def test_help_shows_the_first_sentence_of_each_command_in_full(run: Run) -> None:
     shown = run("--help").stdout
     assert "..." not in shown.partition("Commands:")[2]

@@ -15,7 +15,7 @@ from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import UnknownNameError
 from zoo.evaluation.labels import BUILT_IN, metric_label
-from zoo.registry.catalogue import Released
+from zoo.registry.catalogue import AUTO, Released
 from zoo.registry.declarations import Metric
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry
@@ -95,7 +95,7 @@ COLUMNS = {
     "metrics": (Column("name"), Column("summary")),
     "recipes": (
         Column("name", lambda _, recipe: recipe[0]),
-        Column("values", lambda _, recipe: recipe[1], shown=False),
+        Column("values", lambda _, recipe: {} if recipe[0] == AUTO else recipe[1], shown=False),
     ),
     **{
         kind: (Column("name"), Column("summary"))
@@ -172,8 +172,8 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     if kind == "recipes" and name:
         for key, value in rows[kind][0]["values"].items():
             click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
-        if name == "auto":
-            click.echo("The rest is chosen from the text, the model and the time: see --dry-run.")
+        if name == AUTO:
+            click.echo("Its values are chosen by the text, the model and the time: see --dry-run.")
 
 
 def _print_overview(rows: dict[str, list[dict[str, Any]]]) -> None:

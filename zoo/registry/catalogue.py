@@ -37,6 +37,9 @@ INTEGERS = range(-(2**63), 2**63)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
+AUTO = "auto"
+"""The recipe of data that has none; training chooses its values."""
+
 
 @dataclass(frozen=True)
 class Model:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
-from zoo.registry.catalogue import all_faults
+from zoo.registry.catalogue import AUTO, all_faults
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.imports import import_object
 from zoo.registry.open_shelf import OpenShelf, name_of
@@ -27,9 +27,6 @@ PATHS = {
     "engines": "runner",
 }
 """The attribute with the import path, of each kind of declaration that is no entry."""
-
-AUTO = "auto"
-"""The recipe of data that has none."""
 
 
 def catalogue_problems(registry: Registry) -> list[str]:

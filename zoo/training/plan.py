@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 
 from zoo.data.datasets import find_dataset, is_file_spec, without_held_out
 from zoo.errors import ConfigError, near
+from zoo.registry.catalogue import AUTO
 from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import OpenShelf, name_of
@@ -26,8 +27,6 @@ from zoo.training.recipe_layers import (
 )
 from zoo.training.request import TrainingRequest
 
-AUTO = "auto"
-"""The recipe of data that has none."""
 RATED = ("constant", "inverse_sqrt", "cosine", "one_cycle")
 """Schedules of which `learning_rate` is the highest rate."""
 UNSMOOTHED = frozenset({"distillation", "minimum_risk"})
