@@ -93,6 +93,15 @@ def test_the_numbers_of_the_comparison_are_those_of_the_newest_results() -> None
     assert fastest["zoo"]["version"] == zoo.__version__
     for project, row in fastest.items():
         assert shown[project][1] == row["beam 5, sentences/s"], project
+    compared = results_of("RESULTS-decode.md", "The zoo compared with the fastest other project")
+    ratios = [
+        float(row["beam 5"])
+        for row in compared
+        if row["network"].startswith(("lstm", "convs2s"))
+        if row["precision"] == "float32" and row["batches at once"].endswith("for each")
+    ]
+    shown_ratios = f"{min(ratios):.1f} to {max(ratios):.1f} times"
+    assert f"LSTMs and ConvS2S decode {shown_ratios}" in " ".join(text.split())
     beside = {
         row["search"]: (row["processor ms per sentence"], row["ctranslate2"])
         for row in results_of("RESULTS-in-turn.md", "Transformer 3+3×256")

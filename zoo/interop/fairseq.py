@@ -35,7 +35,8 @@ FILES = ("*.pt", "dict.*.txt", "*codes*", "code", "*.bpe", "*.model")
 """The files of a folder that matter."""
 
 OPTIONS = {
-    "checkpoint": "the file; by default checkpoint_best.pt, model.pt, or the only one",
+    "checkpoint": "the file; by default checkpoint_best.pt, model.pt, checkpoint_last.pt, or the "
+    "only one",
     "source": "the source language, as in dict.LANGUAGE.txt; by default that of the checkpoint",
     "target": "the target language, likewise",
     "codes": "byte-pair codes of subword-nmt or fastBPE: a file, two as SOURCE,TARGET, or none",

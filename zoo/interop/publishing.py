@@ -42,6 +42,7 @@ def push(
         precision: of the exported weights, as for `zoo.export`.
 
     Raises:
+        UnknownNameError: there is no such hub or format.
         CheckpointError: the folder is not a complete checkpoint, or its card is invalid.
         ConversionError: the format cannot express the checkpoint exactly; lists all reasons.
         ConflictError: the repository has a commit by someone else since it was read.
