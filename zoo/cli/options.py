@@ -68,9 +68,10 @@ limit_option = click.option(
 precision_option = click.option(
     "--precision", type=click.Choice(["float32", "bf16", "int8"]), default="float32",
     show_default=True,
-    help="Precision of matrix products with weights. On a CPU, int8 is the fastest, on some "
-    "only with `zoo compile-kernels`; bf16 is faster than float32 on AMD processors with AVX-512 "
-    "BF16, and on all with AMX. On a GPU, bf16 is that of the whole network.",
+    help="Precision of matrix products with weights. On a CPU, int8 is the fastest, for "
+    "small networks and on some CPUs only with `zoo compile-kernels`; bf16 is faster than float32 "
+    "on AMD processors with AVX-512 BF16, and on all with AMX. On a GPU, bf16 is that of the whole "
+    "network.",
 )  # fmt: skip
 engine_option = click.option(
     "--engine", metavar="ENGINE", shell_complete=complete_named("engines"),
