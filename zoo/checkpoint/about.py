@@ -134,7 +134,8 @@ class About:
         A text in place of a list is a list of it alone; None removes a value.
 
         Raises:
-            CheckpointError: there is no such value, or one is invalid.
+            UnknownNameError: there is no such value.
+            CheckpointError: one is invalid.
         """
         known = {f.name: f.default for f in fields(self)}
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}

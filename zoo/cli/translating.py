@@ -80,7 +80,8 @@ if TYPE_CHECKING:
               show_default=True,
               help="Refuse texts that are too long, or translate them in parts.")  # fmt: skip
 @click.option("--max-source-length", type=click.IntRange(2), default=1024, show_default=True,
-              help="Largest number of source tokens of a text, with the end token.")  # fmt: skip
+              help="Largest number of source tokens of a sentence, or of a text that is read "
+              "whole, with the end token.")  # fmt: skip
 @precision_option
 @engine_option
 @device_option

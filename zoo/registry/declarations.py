@@ -253,6 +253,7 @@ class Dataset:
 
         Raises:
             DataError: there is no such split, or its files are missing, empty or malformed.
+            PluginError: as `stream` does.
         """
         return list(self.stream(split, limit))
 
