@@ -68,6 +68,16 @@ def test_a_run_whose_files_were_moved_is_resumed_with_their_new_names(
     assert zoo.resume(tmp_path / "parts", steps=12) == tmp_path / "parts"
 
 
+def test_a_run_that_validates_on_its_own_data_is_not_resumed_with_other_data_to_validate_on(
+    parallel: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.tsv"
+    other.write_text("a dog runs\tein Hund rennt\n" * 3)
+    zoo.train("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "out", settings=SMALL, steps=2)
+    with pytest.raises(CheckpointError, match="Leave out --validation, or begin a new run"):
+        zoo.resume(tmp_path / "out", validation=str(other), steps=4)
+
+
 def test_data_may_be_a_path(parallel: Path, tmp_path: Path) -> None:
     pairs = zip(*((parallel.with_suffix(s)).read_text().splitlines() for s in (".en", ".de")),
                 strict=True)  # fmt: skip

@@ -153,7 +153,8 @@ class TrainingData:
                 given, before = plan.validation, began.get("validation")
             why, advice = f"{where} has changed since the run began", "Restore the data"
             if given != before:
-                why, advice = f"{where} is not the text of this run", f"Name that of {before}"
+                why = f"{where} is not the text of this run"
+                advice = f"Name that of {before}" if before else "Leave out --validation"
             raise CheckpointError(
                 f"{folder} cannot be resumed", why, f"{advice}, or begin a new run"
             )
