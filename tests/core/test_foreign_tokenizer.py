@@ -18,6 +18,7 @@ from zoo.data.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from zoo.data.protobuf import read_fields, write_field
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
+from zoo.data.words import Words
 from zoo.errors import CheckpointError, DataError, DecodingError
 
 LINES = [
@@ -179,6 +180,13 @@ FAULTS: dict[str, dict[str, Any]] = {
     "a SentencePiece model cannot be read": {"model": "AAAA"},
     "is not a tokenizer": {"model": "not base64!"},
 }
+
+
+def test_a_tokenizer_without_tags_has_no_other_language() -> None:
+    vocabulary = Vocabulary((*SPECIALS, "a"))
+    tokenizer = ForeignTokenizer(Words(vocabulary), vocabulary)
+    with pytest.raises(DecodingError, match="'de': there are no tags of languages"):
+        tokenizer.for_language("de")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

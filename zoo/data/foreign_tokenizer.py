@@ -95,7 +95,7 @@ class ForeignTokenizer(Tokenizer):
             nearest = near(code, self.tags)
             raise DecodingError(
                 f"no {self.tags_of} language {code!r}",
-                f"there are {', '.join(list(self.tags)[:10])}"
+                f"there are {', '.join(list(self.tags)[:10]) or 'no tags of languages'}"
                 + (f" and {len(self.tags) - 10} more" if len(self.tags) > 10 else ""),
                 f"Did you mean {' or '.join(nearest)}?" if nearest else "",
             )
