@@ -311,7 +311,7 @@ def few_queries(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) 
     It is supported without gradients, in float32 on a CPU, once the kernels have been compiled.
 
     Args:
-        query: (rows, heads, n, d).
+        query: (rows, heads, n, d), at most 8 queries, with d a multiple of 16.
         key, value: (rows, heads, m, d), at most 4,096 keys.
         mask: bool, True where a query must not attend to a key, (rows or 1, 1, n or 1, m); or
             (n, m), for all rows.
