@@ -51,7 +51,7 @@ def chosen(
 
 def sentences(count: int) -> list[Pair]:
     """Pairs in which one word in three is new, as in natural language."""
-    return [Pair(f"the dog{n} sees cats.", f"der Hund{n} sieht Katzen.") for n in range(count)]
+    return [Pair(f"the dog{n} sees cats.", f"der Hund{n} sieht die Katzen.") for n in range(count)]
 
 
 def digits(count: int) -> list[Pair]:
@@ -65,6 +65,7 @@ def test_statistics_of_a_corpus_match_their_definitions() -> None:
     pairs = [Pair("a b-c, a", "x"), Pair("a", "yy y"), Pair("a", "yy y")]
     counted = corpus_statistics(pairs)
     assert (counted.pairs, counted.sampled, counted.distinct_pairs) == (3, 3, 2)
+    assert counted.respelled == 0  # one has three words and one
     source = counted.source
     assert (source.words, source.distinct_words, source.single_words) == (6, 3, 2)
     assert (source.characters, source.distinct_characters, source.spaces) == (10, 6, 2)
@@ -95,8 +96,22 @@ def test_a_very_long_line_is_not_counted_whole() -> None:
         ([Pair(f"word{n}", f"W ER D {n}") for n in range(300)], "char"),
         ([Pair("".join(chr(0x4E00 + (n * k) % 900) for k in range(1, 30)), f"text {n} and more")
           for n in range(300)], "bpe"),
+        ([Pair(f"{n} + {7 * n}", f"{8 * n}") for n in range(300)], "char"),
+        ([Pair(f"{n % 28}.{n % 11}.{1700 + n}", f"{1700 + n}-{n % 11}-{n % 28}")
+          for n in range(300)], "char"),
+        ([Pair(f"C{'CO' * (n % 9)}({n:x})N{n % 7}=O", f"name-{n}-of") for n in range(300)], "char"),
+        ([Pair("".join(chr(0x3042 + n * k % 80) for k in range(1, 6)), f"syl la bles {n}")
+          for n in range(300)], "char"),
+        ([Pair("\u0915\u093f" + "".join(chr(0x915 + n * k % 30) + "\u0940" for k in range(1, 6)),
+               f"latin{n}") for n in range(300)], "char"),
+        ([Pair(f"ab{n % 91} abcd{n % 83} a{n % 71}", f"AB.{n % 91} ABCD.{n % 83} A.{n % 71}")
+          for n in range(300)], "char"),
+        ([Pair(f"alpha{n % 91} beta{n % 83} gamma{n % 71}", f"{'NV'[n % 2]} {'NV'[n % 3 // 2]} N")
+          for n in range(300)], "bpe"),
+        ([Pair(f"question {n % 30} of many", f"code-{n}-" + "x" * 300) for n in range(300)], "bpe"),
     ],
-    ids=["language", "numbers", "single words", "no spaces"],
+    ids=["language", "numbers", "single words", "no spaces", "sums", "dates", "formulas",
+         "syllables", "combining marks", "other spellings", "tags of words", "long strings"],
 )  # fmt: skip
 def test_the_tokenizer_follows_the_text(
     registry: Registry, pairs: list[Pair], tokenizer: str
@@ -105,6 +120,21 @@ def test_the_tokenizer_follows_the_text(
     assert choice.recipe["tokenizer"] == tokenizer
     assert 1 <= len(choice.reasons) <= 5
     Recipe.parse({**choice.recipe, "shared_vocab": True}, "auto")
+
+
+def test_characters_are_not_dropped_as_words_are(registry: Registry) -> None:
+    """A character that is dropped is lost: nothing around it says which one it was."""
+    long = [Pair(f"a b c d e f g h {n} x{n} y{n} z{n}", f"{n}") for n in range(300)]
+    assert chosen(registry, long, 5000, {"tokenizer": "bpe"}).recipe["word_dropout"] == 0.1
+    for kind in ("char", "byte"):
+        assert "word_dropout" not in chosen(registry, long, 5000, {"tokenizer": kind}).recipe
+
+
+def test_combining_marks_belong_to_their_letters() -> None:
+    """Vowels of Hindi, vowel points of Hebrew."""
+    texts = ["\u0939\u093f\u0928\u094d\u0926\u0940", "\u05e9\u05b8\u05dc\u05d5\u05b9\u05dd"]
+    counted = corpus_statistics([Pair(text, "x") for text in texts])
+    assert counted.source.words == counted.source.distinct_words == 2
 
 
 def test_the_vocabulary_grows_with_the_text_and_has_a_limit(registry: Registry) -> None:

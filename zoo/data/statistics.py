@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import StatisticsError, correlation
 
 from zoo.registry.declarations import Pair
 
@@ -15,10 +19,16 @@ SAMPLE = 5_000
 LONGEST_TEXT = 10_000
 """Characters of a text that are counted; the rest of a longer line is ignored."""
 
+AS_MANY_WORDS = 0.9
+"""The share of pairs with as many words on both sides from which on words may correspond.
+
+Of translations, up to 0.4 have.
+"""
+
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Thai, Lao, Burmese, Khmer, Japanese and Chinese letters."""
 
-WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
+DIGIT = re.compile(r"\d")
 
 
 def mostly_unspaced(texts: Sequence[str]) -> bool:
@@ -32,7 +42,8 @@ class SideStatistics:
 
     `words` counts words and punctuation marks, `distinct_words` and `single_words` those that
     differ and those that occur once; `unseen` is the share of the words in every tenth text that
-    occur in no other text. `unspaced_letters` counts letters of scripts without spaces.
+    occur in no other text. `numbers` is the share of the words with a digit. `unspaced_letters`
+    counts letters of scripts without spaces.
     `long_length` is the length in characters that one text in a hundred exceeds.
     """
 
@@ -40,6 +51,7 @@ class SideStatistics:
     distinct_words: int
     single_words: int
     unseen: float
+    numbers: float
     characters: int
     distinct_characters: int
     spaces: int
@@ -60,11 +72,17 @@ class SideStatistics:
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """A corpus: its number of pairs, and both sides of a sample of them."""
+    """A corpus: its number of pairs, and both sides of a sample of them.
+
+    `respelled` is the correlation of the lengths of words with those of the words at the same index
+    of the other side: near 1 if each word is spelled in another way, and 0 unless nearly all pairs
+    have as many words on both sides.
+    """
 
     pairs: int
     sampled: int
     distinct_pairs: int
+    respelled: float
     source: SideStatistics
     target: SideStatistics
 
@@ -104,13 +122,34 @@ def corpus_statistics(pairs: Iterable[Pair], sample: int = SAMPLE) -> CorpusStat
     count, kept = evenly_spaced(shortened, sample)
     source = _side([pair.source for pair in kept])
     target = _side([pair.target for pair in kept])
-    return CorpusStatistics(count, len(kept), len(set(kept)), source, target)
+    return CorpusStatistics(count, len(kept), len(set(kept)), _respelled(kept), source, target)
+
+
+def _respelled(pairs: Sequence[Pair]) -> float:
+    """Return the correlation of the lengths of words at the same index, or 0."""
+    split = [(pair.source.split(), pair.target.split()) for pair in pairs]
+    several = [words for words in split if max(map(len, words)) > 1]
+    equal = [words for words in several if len(words[0]) == len(words[1])]
+    if len(equal) <= AS_MANY_WORDS * len(several):
+        return 0.0
+    lengths = [(len(one), len(other)) for words in equal for one, other in zip(*words, strict=True)]
+    with contextlib.suppress(StatisticsError):  # all have the same length
+        return correlation(*zip(*lengths, strict=True))
+    return 0.0
 
 
 def words_of(texts: Iterable[str]) -> Iterator[str]:
     """Yield the words and punctuation marks of texts."""
     for text in texts:
-        yield from WORD.findall(text)
+        yield from _word().findall(text)
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    r"""Return what a word is: as for tokenizers, combining marks are letters, which `\w` lacks."""
+    marks = "".join(c for c in map(chr, range(0x10000)) if unicodedata.category(c)[0] == "M")
+    letter = rf"[\w{marks}]"
+    return re.compile(rf"{letter}+(?:[-'’]{letter}+)*|[^\w\s]")
 
 
 def _side(texts: list[str]) -> SideStatistics:
@@ -127,6 +166,7 @@ def _side(texts: list[str]) -> SideStatistics:
         distinct_words=len(words),
         single_words=sum(1 for number in words.values() if number == 1),
         unseen=unseen / max(tenth.total(), 1),
+        numbers=sum(n for word, n in words.items() if DIGIT.search(word)) / max(words.total(), 1),
         characters=total,
         distinct_characters=len(characters),
         spaces=sum(number for character, number in characters.items() if character.isspace()),

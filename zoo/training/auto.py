@@ -10,21 +10,17 @@ recipe, so that resuming a run never chooses again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoo.data.statistics import CorpusStatistics, SideStatistics
+from zoo.data.statistics import CorpusStatistics
 from zoo.errors import DataError, counted
 from zoo.evaluation.labels import metric_label
 from zoo.registry.config import Config
 from zoo.registry.open_shelf import name_of
+from zoo.training.segmentation import longest_in_tokens, tokenizer_kind, vocabulary_size, word_like
 
-HEAPS = 10.0
-"""Entries of a vocabulary per square root of the words: the distinct words of a text grow so."""
-SMALLEST_VOCABULARY = 200
-NEW_PIECES = 100
-"""The fewest entries beside the characters."""
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
 """Batch sizes in tokens."""
 CPU_BATCHES = 3
@@ -66,6 +62,10 @@ class Choice:
             return self.fixed[key]
         self.recipe[key] = value
         return value
+
+    def value(self, key: str) -> Any:
+        """Return the value that holds of those that are set or chosen."""
+        return self.fixed.get(key, self.recipe.get(key))
 
     @property
     def accumulate(self) -> int:
@@ -123,10 +123,10 @@ def choose(
         raise DataError("there are no pairs to train on", "the training split is empty")
     choice = Choice(statistics, fixed)
     shared = choice.set("shared_vocab", config.one_vocabulary)
-    kind, why = _tokenizer(statistics)
+    kind, why = tokenizer_kind(statistics)
     kind = name_of(choice.set("tokenizer", kind))
     kinds = (kind, kind if shared else name_of(fixed.get("target_tokenizer") or kind))
-    size = choice.set("vocab_size", _vocabulary_size(statistics, kinds, shared, vocabulary))
+    size = choice.set("vocab_size", vocabulary_size(statistics, kinds, shared, vocabulary))
     sides = "one vocabulary" if shared else "a vocabulary for each side"
     if "tokenizer" in fixed:
         why = "as you set it"
@@ -136,85 +136,9 @@ def choose(
     return choice
 
 
-def _tokenizer(statistics: CorpusStatistics) -> tuple[str, str]:
-    """Return a kind of tokenizer, and why."""
-    source, target = statistics.source, statistics.target
-    if source.closed and target.closed:
-        distinct = max(source.distinct_words, target.distinct_words)
-        return "word", f"the text has only {distinct:,} different words"
-    if source.words <= 1.2 * statistics.sampled and not source.unspaced:
-        return "char", "the sources are single words"
-    if source.unspaced or target.unspaced:
-        return "bpe", "the text has no spaces: pieces of text"
-    new = 100 * max(source.unseen, target.unseen)
-    return "bpe", f"{new:.0f}% of the words are seen once: pieces of words"
-
-
-def _vocabulary_size(
-    statistics: CorpusStatistics, kinds: tuple[str, str], shared: bool, largest: int
-) -> int:
-    """Return the most entries of a vocabulary that the text supports.
-
-    Args:
-        statistics: of the text.
-        kinds: the tokenizers of source and target.
-        shared: whether the vocabulary is that of both sides.
-        largest: the model's usual size.
-    """
-    sides = (statistics.source, statistics.target)
-    scale = statistics.pairs / max(statistics.sampled, 1)
-    if kinds[0] == kinds[1]:
-        return _size_of_kind(kinds[0], sides, scale, sum if shared else max, largest)
-    return max(
-        _size_of_kind(kind, (side,), scale, max, largest)
-        for kind, side in zip(kinds, sides, strict=True)
-    )
-
-
-def _size_of_kind(
-    kind: str,
-    sides: tuple[SideStatistics, ...],
-    scale: float,
-    combine: Callable[[list[int]], int],
-    largest: int,
-) -> int:
-    """Return the entries that a kind of tokenizer needs for these sides, `scale` times as large."""
-    if kind == "char":
-        return _rounded(2 * combine([side.distinct_characters for side in sides]) + 50)
-    if kind == "byte":
-        return 260
-    if kind == "word":
-        # A word counts twice where it occurs with and without a space before it.
-        distinct = combine([side.distinct_words for side in sides])
-        growth = 1.0 if all(side.closed for side in sides) else math.sqrt(scale)
-        return min(_rounded(2 * distinct * growth + 50), largest)
-    words = combine([_word_like(side) for side in sides]) * scale
-    characters = combine([side.distinct_characters for side in sides])
-    least = max(SMALLEST_VOCABULARY, 2 * characters + NEW_PIECES)
-    return min(_rounded(max(HEAPS * math.sqrt(words), least)), largest)
-
-
-def _word_like(side: SideStatistics) -> int:
-    """Return the words of a side; without spaces, two characters are about one word."""
-    return side.characters // 2 if side.unspaced else side.words
-
-
-def _rounded(value: float) -> int:
-    """Return a number with two significant digits, rounded up."""
-    unit = 10 ** max(math.floor(math.log10(max(value, 1))) - 1, 0)
-    return math.ceil(value / unit) * unit
-
-
 def _limit_length(choice: Choice, kinds: tuple[str, str]) -> None:
     """Raise the length limit where many texts are long; a few very long ones are skipped."""
-    longest = 0
-    sides = (choice.statistics.source, choice.statistics.target)
-    for kind, side in zip(kinds, sides, strict=True):
-        if kind == "word":
-            tokens = side.long_length * side.words / max(side.characters, 1)
-        else:
-            tokens = side.long_length / (1 if kind in ("char", "byte") or side.unspaced else 2)
-        longest = max(longest, math.ceil(tokens) + 2)
+    longest = longest_in_tokens(choice.statistics, kinds)
     if longest > 256 and "max_length" not in choice.fixed:
         limit = min(2 ** math.ceil(math.log2(longest)), 2048)
         choice.set("max_length", limit)
@@ -303,7 +227,7 @@ def _why_updates(size: Size) -> str:
 
 def _regularize(choice: Choice, config: Config, epochs: float) -> str:
     """Choose dropout, by how often each pair is seen; return what was chosen."""
-    words = _word_like(choice.statistics.target) * choice.statistics.pairs
+    words = word_like(choice.statistics.target) * choice.statistics.pairs
     words //= max(choice.statistics.sampled, 1)
     dropout = 0.1
     if not choice.natural and choice.statistics.distinct >= 5000:
@@ -316,7 +240,9 @@ def _regularize(choice: Choice, config: Config, epochs: float) -> str:
         choice.config["dropout"] = dropout
     else:
         dropout = getattr(config, "dropout", 0.0)
-    if choice.natural and epochs > 15 and choice.statistics.mean_length >= LONG_TEXT:
+    has_words = name_of(choice.value("tokenizer")) not in ("char", "byte")
+    long = choice.statistics.mean_length >= LONG_TEXT
+    if choice.natural and has_words and epochs > 15 and long:
         choice.set("word_dropout", 0.1)
     return f"dropout {dropout:g}"
 
