@@ -17,11 +17,15 @@ PAIRS = 500
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """The loss per target token in nats, and scores of the translations of `pairs` pairs."""
+    """The loss per target token in nats, and scores of the translations of `pairs` pairs.
+
+    `exact` is the percentage of them that equal their references.
+    """
 
     loss: float
     bleu: float | None
     chrf: float | None
+    exact: float | None
     pairs: int
 
 
@@ -42,7 +46,8 @@ def score_held_out(trainer: Trainer, weights: Mapping[str, Tensor]) -> HeldOutSc
         result = validate(trainer.model, validation, recipe, trainer.group)
     finally:
         _put(trainer, trained)
-    return HeldOutScores(result.loss, result.scores.get("bleu"), result.scores.get("chrf"), pairs)
+    bleu, chrf = result.scores.get("bleu"), result.scores.get("chrf")
+    return HeldOutScores(result.loss, bleu, chrf, result.exact, pairs)
 
 
 def _put(trainer: Trainer, weights: Mapping[str, Tensor]) -> None:

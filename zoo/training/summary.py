@@ -47,15 +47,25 @@ class Summary:
                 f"Best validation: loss {self.best_loss:.3f} after update {self.best_update:,}"
             )
         lines += [self.released] if self.released else []
-        scores = self.held_out
-        if scores is not None and scores.bleu is not None and scores.chrf is not None:
-            lines.append(
-                f"Held-out text, {counted(scores.pairs, 'pair')}: BLEU {scores.bleu:.1f}, "
-                f"chrF {scores.chrf:.1f} (greedy), loss {scores.loss:.3f}"
-            )
+        lines += of_held_out(self.held_out)
         lines += self.compared
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return [*lines, "Next:", *(f"  {command}" for command in self.commands)]
+
+
+def of_held_out(scores: HeldOutScores | None) -> list[str]:
+    """Return a line with the scores of held-out pairs, if there are any.
+
+    Without BLEU where it is 0 although some translations are right: it counts four words in a row,
+    which short texts do not have.
+    """
+    if scores is None or scores.bleu is None or scores.chrf is None or scores.exact is None:
+        return []
+    bleu = "" if scores.exact and not scores.bleu else f"BLEU {scores.bleu:.1f}, "
+    return [
+        f"Held-out text, {counted(scores.pairs, 'pair')}: {bleu}chrF {scores.chrf:.1f}, "
+        f"exact match {scores.exact:.1f}% (greedy), loss {scores.loss:.3f}"
+    ]
 
 
 def from_here(path: str | Path) -> str:

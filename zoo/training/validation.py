@@ -26,11 +26,15 @@ ROWS = 64
 
 
 class ValidationResult(NamedTuple):
-    """The loss per target token, in nats; scores by name, if the recipe scores; and samples."""
+    """The loss per target token, in nats; scores by name, if the recipe scores; and samples.
+
+    `exact` is the percentage of the scored translations that equal their references.
+    """
 
     loss: float
     scores: Mapping[str, float]
     samples: list[Sample]
+    exact: float | None = None
 
 
 @torch.inference_mode()
@@ -52,17 +56,18 @@ def validate(
     total, tokens = (sums if group.sharded else group.all_reduce(sums)).tolist()
     scores: dict[str, float] = {}
     samples: list[tuple[str, str, str]] = []
+    match: float | None = None
     if math.isfinite(total) and (group.sharded or group.is_first):
-        scores, samples = _translate(model, validation, recipe, group.device)
-    scores, texts = group.broadcast([scores, samples])
+        scores, samples, match = _translate(model, validation, recipe, group.device)
+    scores, texts, match = group.broadcast([scores, samples, match])
     shown = [Sample(*text) for text in texts]
-    return ValidationResult(total / tokens, scores, shown)
+    return ValidationResult(total / tokens, scores, shown, match)
 
 
 def _translate(
     model: Seq2Seq, validation: ValidationSet, recipe: Recipe, device: torch.device
-) -> tuple[dict[str, float], list[tuple[str, str, str]]]:
-    """Return scores of a part of the set, and sources, references and translations of samples."""
+) -> tuple[dict[str, float], list[tuple[str, str, str]], float | None]:
+    """Return scores of a part of the set, texts of samples, and how many in 100 are exact."""
     scored = _spread(len(validation), recipe.bleu_sentences)
     shown = _spread(len(validation), recipe.samples)
     translated = sorted({*scored, *shown}, key=lambda i: (len(validation.sources[i]), i))
@@ -82,18 +87,20 @@ def _translate(
             for i, hypothesis in zip(rows, hypotheses, strict=True)
         }
     scores: dict[str, float] = {}
+    match: float | None = None
     if scored:
         outputs = [texts[i] for i in scored]
         references = [validation.pairs[i].target for i in scored]
         computed = score(outputs, references).by_name
         scores = {name: computed[name].value for name in ("bleu", "chrf")}
+        match = computed["exact_match"].value
         if validation.metric is not None:
             sources = [validation.pairs[i].source for i in scored]
             other = score(outputs, references, validation.metric, sources=sources)
             if other.problems:
                 raise PluginError("; ".join(other.problems))
             scores |= {name: each.value for name, each in other.by_name.items()}
-    return scores, [(*validation.pairs[i], texts[i]) for i in shown]
+    return scores, [(*validation.pairs[i], texts[i]) for i in shown], match
 
 
 def _spread(count: int, most: int) -> list[int]:
