@@ -26,9 +26,10 @@ from zoo.training.advice import (
     rare_tokens,
     rising,
 )
+from zoo.training.held_out import HeldOutScores
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
-from zoo.training.summary import from_here, summarize
+from zoo.training.summary import from_here, of_held_out, summarize
 
 
 def warnings_of(tmp_path: Path, data: str, **settings: object) -> list[str]:
@@ -207,7 +208,9 @@ def test_zoo_train_prints_choices_scores_and_commands_that_work(
     chosen = re.findall(r"^auto: .*", done.output, re.MULTILINE)
     assert 3 <= len(chosen) <= 5
     assert re.search(
-        r"^Held-out text, 3 pairs: BLEU [\d.]+, chrF [\d.]+", done.output, re.MULTILINE
+        r"^Held-out text, 3 pairs: BLEU [\d.]+, chrF [\d.]+, exact match [\d.]+% \(greedy\), loss ",
+        done.output,
+        re.MULTILINE,
     )
     commands = re.findall(r"^  zoo (.*)", done.output.partition("Next:")[2], re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["translate", "eval", "serve"]
@@ -319,3 +322,43 @@ def test_a_run_on_one_pair_suggests_commands_that_work(
     for _, *words in (translate, evaluate):
         done = run(*words)
         assert done.exit_code == 0, done.output
+
+
+def test_bleu_is_not_shown_where_right_translations_have_none() -> None:
+    """BLEU counts four words in a row: of targets of one word it is 0, though all are right."""
+    short = HeldOutScores(loss=0.1, bleu=0.0, chrf=100.0, exact=100.0, pairs=20)
+    assert of_held_out(short) == [
+        "Held-out text, 20 pairs: chrF 100.0, exact match 100.0% (greedy), loss 0.100"
+    ]
+    wrong = HeldOutScores(loss=0.1, bleu=0.0, chrf=3.0, exact=0.0, pairs=20)
+    assert "BLEU 0.0, chrF 3.0, exact match 0.0%" in of_held_out(wrong)[0]
+    assert of_held_out(None) == of_held_out(HeldOutScores(0.1, None, None, None, 20)) == []
+
+
+def test_many_pairs_that_are_skipped(tmp_path: Path) -> None:
+    rows = [(f"ein Satz {n}", f"a sentence {n}") for n in range(60)]
+    short = tsv(tmp_path / "short.tsv", [*rows, ("wort " * 400, "word")])
+    assert not any("skipped" in text for text in warnings_of(tmp_path, short))
+    long = tsv(
+        tmp_path / "long.tsv", [*rows, *((f"{n} " + "wort " * 400, "word") for n in range(40))]
+    )
+    (text,) = [text for text in warnings_of(tmp_path, long, max_length=256) if "skipped" in text]
+    assert re.match(r"\d+ too long of \d+ pairs are skipped. A side may have 256 tokens", text)
+    assert text.endswith("Divide the texts, or raise max_length")
+    empty = tsv(tmp_path / "empty.tsv", [*rows, *[(f"x{n}", "") for n in range(40)]])
+    (text,) = [text for text in warnings_of(tmp_path, empty) if "skipped" in text]
+    assert text.endswith("pairs are skipped. Check both sides")
+
+
+def test_targets_that_a_tokenizer_does_not_keep(tmp_path: Path) -> None:
+    """A leading space is lost, and letters are composed; the byte tokenizer keeps both."""
+    spaces = tsv(tmp_path / "s.tsv", [(f"code {n}", f" return {n}") for n in range(40)])
+    (text,) = [text for text in warnings_of(tmp_path, spaces) if "otherwise" in text]
+    assert "' return " in text
+    assert text.endswith("Set tokenizer = byte, which keeps every character")
+    kept = warnings_of(tmp_path, spaces, tokenizer="byte", vocab_size=260)
+    assert not any("otherwise" in text for text in kept)
+    letters = tsv(tmp_path / "l.tsv", [(f"\u00e9 {n}", f"e\u0301 {n}") for n in range(40)])
+    texts = warnings_of(tmp_path, letters)
+    assert any("'e\\u0301 " in text for text in texts)
+    assert any("copies of their sources" in text for text in texts)
