@@ -73,6 +73,8 @@ class About:
             sources have at most; 0 if it is not known. Longer sentences are translated in parts.
         single_words: whether its training sources are single words: a text of several is read word
             by word, if its language writes spaces between them.
+        reads_whole: whether texts are read whole and as they are, because most training sources
+            have several sentences, or many no letter, or capitals as codes have.
         tasks: for each task of several, the tag with which its sources begin, and the codes of its
             two languages, empty where there is none.
 
@@ -91,6 +93,7 @@ class About:
     intended_use: str = ""
     trained_length: int = 0
     single_words: bool = False
+    reads_whole: bool = False
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -185,6 +188,8 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
     if type(values["single_words"]) is not bool:
         yield "single_words must be true or false"
+    if type(values["reads_whole"]) is not bool:
+        yield "reads_whole must be true or false"
     if not _is_tasks(values["tasks"]):
         yield (
             f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "

@@ -250,7 +250,7 @@ def intended_use(about: About) -> str:
 def trained_length(about: About) -> str:
     """Return how long the sources of training were; empty if that is not known."""
     length = f"training sources of up to {counted(about.trained_length, 'token')}"
-    if about.source_languages and about.target_languages:
+    if about.source_languages and about.target_languages and not about.reads_whole:
         length += "; longer sentences are translated in parts"
     words = "a text of several words is read word by word" if about.single_words else ""
     return "; ".join(filter(None, (length if about.trained_length else "", words)))

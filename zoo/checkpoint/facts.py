@@ -71,6 +71,7 @@ def checkpoint_facts(
         "trained_length": about.trained_length,
         "single_words": about.single_words,
         "length": trained_length(about),
+        "reads_whole": about.reads_whole,
         "tasks": dict(about.tasks),
     }
 

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from zoo.checkpoint import card as cards
 from zoo.checkpoint import checkpoint
-from zoo.checkpoint.about import About
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import find_dataset
@@ -41,6 +40,7 @@ from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
+from zoo.training.reading import about_of
 from zoo.training.recipe_layers import TOTALS
 from zoo.training.request import TrainingRequest
 from zoo.training.run_folder import RunFolder
@@ -120,11 +120,7 @@ class Session:
             self.trainer.model,
             data.source_tokenizer,
             data.target_tokenizer,
-            about=replace(
-                About.of_dataset(data.dataset),
-                trained_length=data.trained_length,
-                single_words=data.single_words,
-            ),
+            about=about_of(data, self.registry),
         )
         training = self._training()
         license: Mapping[str, Any] = {}

@@ -39,6 +39,7 @@ from zoo.training.freezing import check_not_frozen
 from zoo.training.initialization import build_network
 from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan
+from zoo.training.reading import longer_targets, reads_whole
 from zoo.training.request import TrainingRequest
 from zoo.translation.languages import other_languages
 from zoo.translation.translator import Translator
@@ -218,10 +219,12 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
     if data.source_tokenizer is not parent.checkpoint.source_tokenizer:  # counts other tokens
         length = data.trained_length
     decoding = dict(old.decoding)
+    for name, value in longer_targets(data).items():
+        decoding[name] = max(value, decoding.get(name) or 0)
     if data.target_tokenizer is not parent.checkpoint.target_tokenizer:
         decoding.pop("banned", None)
     terms = "; ".join(dict.fromkeys(filter(None, (_terms(registry, parent), new.terms))))
-    return replace(
+    new = replace(
         old,
         source_languages=new.source_languages or old.source_languages,
         target_languages=new.target_languages or old.target_languages,
@@ -234,6 +237,7 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         single_words=old.single_words and data.single_words,
         tasks={**old.tasks, **new.tasks},
     )
+    return replace(new, reads_whole=reads_whole(data, new, registry))
 
 
 def _terms(registry: Registry, parent: Parent) -> str:

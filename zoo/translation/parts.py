@@ -88,17 +88,22 @@ class SourceReader:
     def __init__(self, checkpoints: Sequence[Checkpoint], task: str = "") -> None:
         self.checkpoints, self.task = checkpoints, task
         self.device = next(checkpoints[0].model.parameters()).device
-        self._respeller = Respeller(checkpoints, self._tokenize)
+        self._respeller = Respeller(
+            checkpoints[0].source_tokenizer, checkpoints[0].about, self._tokenize
+        )
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
         """Return a splitter; None if none is named and the language is not known.
+
+        There is none either by default for a checkpoint that reads its texts whole.
 
         Raises:
             UnknownNameError, ConfigError, PluginError: there is none, or it is broken.
         """
         about = self.checkpoints[0].about
         languages = about.source_languages
-        named = named or usual_splitter(languages, about.single_words)
+        if not named and not self.read_whole:
+            named = usual_splitter(languages, about.single_words)
         return make_splitter(named, languages[0] if languages else "", registry) if named else None
 
     def parts(
@@ -208,9 +213,15 @@ class SourceReader:
         return any(len(config.sources) > 1 or config.features for config in configs)
 
     @property
+    def read_whole(self) -> bool:
+        """Whether a checkpoint reads its texts whole and as they are."""
+        return any(member.about.reads_whole for member in self.checkpoints)
+
+    @property
     def know_training(self) -> bool:
-        """Whether all checkpoints know the length of their training sources, as the zoo's do."""
-        return all(member.about.trained_length for member in self.checkpoints)
+        """Whether all checkpoints were trained by the zoo, on texts as people type them."""
+        known = all(member.about.trained_length for member in self.checkpoints)
+        return known and not self.read_whole
 
     @property
     def _trained_length(self) -> int | None:
@@ -226,6 +237,9 @@ class SourceReader:
         if limit in [member.config.length_limits.source for member in self.checkpoints]:
             bound = f"{self.checkpoints[0].model_name} reads {limit:,} at most"
         advice = "Split it into sentences, as `zoo translate --long-texts split` does"
+        trained = min(member.about.trained_length for member in self.checkpoints)
+        if trained > limit and bound.startswith("max"):
+            advice = f"Raise it: sources of training have up to {trained:,} tokens"
         if len(config.sources) > 1 or config.features:
             advice = "Shorten it: texts of several sources, and features, are not split"
         return DecodingError(

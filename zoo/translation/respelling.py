@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.about import About
+from zoo.data.tokenizer import Tokenizer
 from zoo.nn.contract import UNKNOWN
 from zoo.translation.sentences import language_code
 from zoo.translation.spelling import (
@@ -26,14 +27,18 @@ class Respeller:
     """Reads texts in the spelling of training.
 
     Args:
-        checkpoints: the members of an ensemble, or one checkpoint.
-        tokenize: returns the tokens of texts.
+        tokenizer: of the source, of the first checkpoint of an ensemble.
+        about: what that checkpoint says about itself.
+        tokenize: returns the tokens of texts by the tokenizers of all checkpoints.
     """
 
     def __init__(
-        self, checkpoints: Sequence[Checkpoint], tokenize: Callable[[Sequence[str]], list[Tokens]]
+        self,
+        tokenizer: Tokenizer,
+        about: About,
+        tokenize: Callable[[Sequence[str]], list[Tokens]],
     ) -> None:
-        self._tokenizer, self._about = checkpoints[0].source_tokenizer, checkpoints[0].about
+        self._tokenizer, self._about = tokenizer, about
         self._tokenize = tokenize
         self._language = language_code(self._about.source_languages)
 

@@ -203,7 +203,7 @@ class TextSearch:
         )
         about = self.checkpoint.about
         languages = about.target_languages
-        between = bool(about.source_languages and languages)
+        between = bool(about.source_languages and languages) and not self.reader.read_whole
 
         def progress(share: float) -> None:
             if request.on_batch is not None:

@@ -1,0 +1,106 @@
+"""What a checkpoint learns from its training text besides weights: how texts are read and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from zoo.checkpoint.about import DECODING_LIMITS, About
+from zoo.decoding.task import target_limits
+from zoo.nn.contract import UNKNOWN
+from zoo.registry.registry import Registry
+from zoo.training.data import TrainingData, length_of_nearly_all
+from zoo.translation.respelling import Respeller
+from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
+from zoo.translation.spelling import APOSTROPHE, is_wordless
+
+READ = 1_000
+"""About this many training sources, evenly spaced, show how sources are read."""
+
+MANY_CHANGED = 0.05
+"""The part of them in another spelling, or copied, above which all are read as they are."""
+
+FEW_CHANGED = 2
+"""Up to so many may be chance."""
+
+MANY_CUT = 0.001
+"""The part of the training targets over the default maximum length that raises it."""
+
+MANY_DIVIDED = 0.5
+"""The part of them that have several sentences above which all are read whole."""
+
+
+def about_of(data: TrainingData, registry: Registry) -> About:
+    """Return what a checkpoint that is trained on this data says about itself."""
+    about = replace(
+        About.of_dataset(data.dataset),
+        trained_length=data.trained_length,
+        single_words=data.single_words,
+    )
+    whole = reads_whole(data, about, registry)
+    return replace(about, reads_whole=whole, decoding=longer_targets(data))
+
+
+def longer_targets(data: TrainingData) -> dict[str, int]:
+    """Return a maximum length to recommend where the default one would cut targets of training.
+
+    That is a multiple of the source's length: a number of six digits has twelve words.
+    """
+    lengths = data.corpus.target.lengths - 1  # the begin token is not counted
+    longest = length_of_nearly_all(lengths.numpy())
+    cut = lengths > target_limits(data.corpus.source.lengths, None)
+    if float(cut.float().mean()) <= MANY_CUT:
+        return {}
+    return {"max_length": min(longest + longest // 2, DECODING_LIMITS["max_length"])}
+
+
+def reads_whole(data: TrainingData, about: About, registry: Registry) -> bool:
+    """Return whether a trained checkpoint should read its sources whole and as they are.
+
+    Texts are split into sentences, read in the usual spelling, and copied if they have no letter,
+    because people type what the texts of training do not have. Where the texts of training are of
+    that kind (documents, formulas, codes, numbers), nothing of this is done.
+    """
+    if not data.trained_length or data.dataset.tasks:
+        return False
+    texts = _some_sources(data)
+    few = max(MANY_CHANGED * len(texts), FEW_CHANGED)
+    if about.source_languages and about.target_languages and sum(map(is_wordless, texts)) > few:
+        return True
+    return _respelled(data, about, texts) > few or (
+        _divided(about, texts, registry) > MANY_DIVIDED * len(texts)
+    )
+
+
+def _some_sources(data: TrainingData) -> list[str]:
+    """Return training sources without unknown tokens."""
+    source, tokenizer = data.corpus.source, data.source_tokenizer
+    step = max(len(source) // READ, 1)
+    rows = [
+        source.tokens[source.starts[i] : source.starts[i + 1]].tolist()
+        for i in range(0, len(source), step)
+    ]
+    return [tokenizer.decode(row) for row in rows if UNKNOWN not in row]
+
+
+def _respelled(data: TrainingData, about: About, texts: Sequence[str]) -> int:
+    """Return how many texts would be read in another spelling, apostrophes aside."""
+    tokenizer = data.source_tokenizer
+    plain = [APOSTROPHE.sub("'", text) for text in texts]
+
+    def tokenize(some: Sequence[str]) -> list[tuple[list[int], ...]]:
+        return [(ids,) for ids in tokenizer.encode(some)]
+
+    return len(Respeller(tokenizer, about, tokenize).spellings(plain, tokenize(plain)))
+
+
+def _divided(about: About, texts: Sequence[str], registry: Registry) -> int:
+    """Return how many texts would be split, or lose the mark of a list."""
+    if not language_code(about.source_languages):
+        return 0
+    split = make_splitter(SPLITTER, about.source_languages[0], registry)
+    pieces = [split_sentences(text, split) for text in texts]
+    return sum(
+        [piece.text for piece in of_text] != [text.strip()]
+        for of_text, text in zip(pieces, texts, strict=True)
+    )
