@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import zoo
 from tests.training.test_auto import TINY
+from zoo.decoding.greedy import greedy
+from zoo.decoding.options import Hypothesis
 from zoo.errors import DecodingError
+from zoo.training import validation
 from zoo.translation.translator import Translator
 
 SENTENCES = [(f"The dog sees {n} cats.", f"Der Hund sieht {n} Katzen.") for n in range(40)]
@@ -87,6 +91,25 @@ def test_targets_much_longer_than_their_sources_are_not_cut(tmp_path: Path) -> N
     data.write_text("".join(f"{a}\t{b} {b}\n" for a, b in rows), encoding="utf-8")
     out = zoo.train(None, str(data), tmp_path / "tuned" / "out", from_=tmp_path / "out", steps=1)
     assert zoo.load(out).checkpoint.about.decoding["max_length"] >= 240
+
+
+def test_validation_does_not_cut_what_is_not_cut_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most: list[int | None] = []
+
+    def recording(*given: Any, max_length: int | None = None, **options: Any) -> list[Hypothesis]:
+        most.append(max_length)
+        return greedy(*given, max_length=max_length, **options)
+
+    monkeypatch.setattr(validation, "greedy", recording)
+    long = [(f"{n} times", " ".join(["word"] * 60)) for n in range(40)]
+    for number, rows in enumerate((SENTENCES, long)):
+        zoo.train("rnnsearch-tiny", rows, tmp_path / str(number), steps=1,
+                  settings={**TINY, "tokenizer": "word"})  # fmt: skip
+        expected = None if rows is SENTENCES else 2 * 62 + 10
+        assert {*most} == {expected}
+        most.clear()
 
 
 def test_a_text_as_long_as_those_of_training_is_not_to_be_divided(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def greedy(
     limit: int | None = None,
     record: bool = True,
     prefix: Sequence[int] = (),
+    max_length: int | None = None,
 ) -> list[Hypothesis]:
     """Encode sources, and decode each by greedy search, or by the network's own.
 
@@ -32,6 +33,8 @@ def greedy(
         limit: the model's maximum target length in tokens, begin and end included.
         record: whether a GPU may record the steps, as in `Task`.
         prefix: the tokens that every target begins with, such as the tag of its language.
+        max_length: the most tokens of each, the end token included, instead of the default for its
+            source.
 
     Returns:
         One hypothesis for each sentence, in order.
@@ -39,9 +42,10 @@ def greedy(
     memory = encode_recorded(model, source, source_mask, record)
     prefixes = [prefix] * len(source_mask) if prefix else None
     task = Task(model, memory, source_mask, limit, prefixes, record=record)
+    options = Search(max_length=max_length)
     if isinstance(model, NonAutoregressive):
-        return [best[0] for best in own_search(model, task, Search())]
-    hypotheses = greedy_search(task, Search())
+        return [best[0] for best in own_search(model, task, options)]
+    hypotheses = greedy_search(task, options)
     return [best[0] for best in hypotheses]
 
 

@@ -10,6 +10,7 @@ import torch
 
 from zoo.data.batches import batch_sources, evaluation_batches
 from zoo.decoding.greedy import greedy
+from zoo.decoding.task import target_limits
 from zoo.errors import PluginError
 from zoo.evaluation.metrics import score
 from zoo.nn.contract import Seq2Seq
@@ -75,13 +76,19 @@ def _translate(
     longest = 2 * int(validation.corpus.target.lengths.max()) + 10
     if validation.limits.target is not None:
         longest = min(longest, validation.limits.target)
+    corpus = validation.corpus
+    most = target_limits(corpus.source.lengths, None)
+    is_cut = bool((corpus.target.lengths - 1 > most).any())  # the begin token is not counted
     (tag,) = validation.target_tokenizer.encode([""])  # of the language; most have none
     texts: dict[int, str] = {}
     for start in range(0, len(translated), ROWS):
         rows = translated[start : start + ROWS]
         source, mask = batch_sources([validation.sources[i] for i in rows])
         source, mask = source.to(device), mask.to(device)
-        hypotheses = greedy(model, source, mask, longest, record=False, prefix=tag)
+        hypotheses = greedy(
+            model, source, mask, longest, record=False, prefix=tag,
+            max_length=longest if is_cut else None,
+        )  # fmt: skip
         texts |= {
             i: validation.target_tokenizer.decode(hypothesis.tokens)
             for i, hypothesis in zip(rows, hypotheses, strict=True)
