@@ -336,6 +336,20 @@ def test_a_sentence_longer_than_those_of_training_is_translated_in_parts() -> No
     assert (len(short.hypotheses), short.divided) == (1, False)
 
 
+def test_a_sentence_of_any_length_is_divided() -> None:
+    """Read in parts of 1,024 tokens, it took minutes, and was translated by repetitions."""
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    both = "I like music and she likes tea, we are not alone and they want to go home,"
+    assert translator.parts(f"{both} " * 500) == [both] * 500
+
+
+def test_the_parts_of_a_sentence_after_a_tag_have_as_many_words_as_fit() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tasks")
+    for count in (50, 5000):
+        parts = translator.parts(f"en-fr: {'unbelievably ' * count}")
+        assert all(10 <= len(part.split()) <= 12 for part in parts)  # of 3 tokens each, and the tag
+
+
 def test_a_prefix_that_is_long_for_the_training_data_divides_nothing() -> None:
     translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
     prefix = "I would like to know what you think. "

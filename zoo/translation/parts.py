@@ -18,7 +18,7 @@ from zoo.nn.contract import END
 from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide
-from zoo.translation.long_texts import Count, split_long
+from zoo.translation.long_texts import split_long
 from zoo.translation.respelling import Respeller, Tokens
 from zoo.translation.sentences import (
     Piece,
@@ -33,9 +33,6 @@ from zoo.translation.translation import Prefix
 
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
-
-LONGEST_SENTENCE = 20_000
-"""A text of more characters is no sentence: it is split where the limit is."""
 
 SPACES = re.compile(r"\s+")
 
@@ -285,9 +282,9 @@ class SourceReader:
         """
         (same,) = self._tokenize([lead])
         fixed = _length(same)
-        if 2 * fixed > usual or len(piece.text) > LONGEST_SENTENCE:
-            return []  # a prefix that is none of training's, or no sentence
-        pieces = divide(piece.text, usual - fixed, self._counter(lead, fixed))
+        if 2 * fixed > usual:
+            return []  # a prefix that is none of training's
+        pieces = divide(piece.text, usual - fixed, self._count)
         if len(pieces) < 2:
             return []
         pieces[0] = Piece(piece.space, pieces[0].text)
@@ -296,14 +293,13 @@ class SourceReader:
             return []
         return list(zip(pieces, tokenized, strict=True))
 
-    def _counter(self, lead: str, fixed: int) -> Count:
-        """Return a function that counts the tokens of texts, without those of what precedes."""
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of texts, without those that a tokenizer adds to any text.
 
-        def count(texts: Sequence[str]) -> list[int]:
-            tokenized = self._tokenize([lead + text for text in texts])
-            return [_length(tokens) - fixed for tokens in tokenized]
-
-        return count
+        The white space at the end of what precedes a text is no token of its own before a word.
+        """
+        none, *tokenized = self._tokenize(["", *texts])
+        return [_length(tokens) - _length(none) for tokens in tokenized]
 
     def _split(self, index: int, number: int, piece: Piece, limit: int, lead: str) -> list[Part]:
         """Return the parts of a long piece, the first of which has a number within its text.
@@ -319,7 +315,7 @@ class SourceReader:
                 f"it has {fixed:,} tokens with the end token, and a source may have {limit:,}",
                 "Shorten it, or raise max_source_length",
             )
-        first, *rest = split_long(piece.text, limit - fixed, self._counter(lead, fixed))
+        first, *rest = split_long(piece.text, limit - fixed, self._count)
         pieces = [Piece(piece.space, first.text), *rest]
         tokenized = self._tokenize([lead + part.text for part in pieces])
         return [
