@@ -60,7 +60,7 @@ ABBREVIATED = {
         "M. Dupont et Mme. Durand sont venus.", "Le Dr. Martin est là.", "J.-P. Belmondo est né.",
         "En 50 av. J.-C. il vivait à Rome.", "Il est mort en 44 av. J.-C.", "Ph. Martin dort.",
         "Si.", "Non.", "C'est mon prof.", "Mon prof...", "Je connais M. Dupont et le Prof. Martin.",
-        "C'est le col.", "Il neige.", "Mme. Bien.",
+        "C'est le col.", "Il neige.", "Mme. Bien.", "Le 5 janv. 2020, Mr. Roy vivait bd. Voltaire.",
     ],
     "de": [
         "Der 2. Weltkrieg endete 1945.", "Zimmer 5.", "Frl. Meier kam zum 3. Mal.",
@@ -70,7 +70,11 @@ ABBREVIATED = {
     "pl": ["Pomogłem im.", "Wszystko jest ok.", "To mgr. Nowak."],
     "ro": ["A fost la DNA.", "E un film SF.", "Dna. Pop a venit."],
     "ru": ["Я помог им.", "Они ушли."],
-    "en": ["J.-P. Smith came.", "So.", "We go.", "At 5 PM EST.", "Approx. 5 of us go."],
+    "en": [
+        "J.-P. Smith came.", "So.", "We go.", "At 5 PM EST.", "Approx. 5 of us go.",
+        "I like ASP.NET a lot.", "Read README.TXT on WWW.SITE.ORG, or use java.lang.String.",
+        "It is in 0..%d, or '%.*s'.",
+    ],
     "nl": ["Mevr. de Vries is hier, d.w.z. in huis.", "Het is 5 MW.", "Ja."],
 }  # fmt: skip
 
@@ -79,6 +83,17 @@ ABBREVIATED = {
 def test_abbreviations_end_no_sentence(language: str) -> None:
     """Titles, initials and ordinals that the library does not know; short words do end one."""
     assert sentences(" ".join(ABBREVIATED[language]), language) == ABBREVIATED[language]
+
+
+def test_a_space_may_be_left_out_between_sentences() -> None:
+    text = 'He left.She stayed!"Why?"I know...You know?'
+    expected = ["He left.", "She stayed!", '"Why?"', "I know...", "You know?"]
+    assert sentences(text, "en") == expected
+    assert sentences("Il sort.Elle dort !L'eau coule ?Oui.", "fr") == [
+        "Il sort.", "Elle dort !", "L'eau coule ?", "Oui."
+    ]  # fmt: skip
+    assert sentences("See this.[1] Then go.", "en") == ["See this.[1]", "Then go."]
+    assert sentences("你好?我很好.", "zh") == ["你好?", "我很好."]
 
 
 def test_chinese_and_japanese_have_no_space_between_sentences() -> None:

@@ -39,9 +39,9 @@ ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
 
 ABBREVIATIONS = {
     "de": "frl abs bd jh geb gest dipl-ing hl inkl bspw okt dez tel",
-    "en": "approx mx",
+    "en": "approx mx vol",
     "es": "dña aprox",
-    "fr": "M MM mme mmes mlle mlles dr drs pr Prof mgr st ste gal cdt lt",
+    "fr": "M MM mr mme mmes mlle mlles dr drs pr Prof mgr st ste gal cdt lt janv févr avr juil bd",
     "it": "dott.ssa pag pagg num",
     "nl": "mevr mw d.w.z o.a tel incl",
     "pl": "dr mgr inż hab tzw tj św nr tel str godz płk ks",
@@ -60,6 +60,12 @@ LETTERS = re.compile(r"(?:-?[^\W\d_]{1,2}\.){2,}")
 
 ORDINAL = re.compile(r"(?i:\b(?:d(?:er|ie|as|e[mns])|[ai]m|zu[mr]|vom|beim|ins) \d{1,2}\.\s*)")
 """A German ordinal number, as in "der 2. Weltkrieg"."""
+
+FIRST_WORD = re.compile(r"[\"'\u201c\u2018\u00ab(]*([^\W\d_]+)")
+"""What begins a sentence where the space before it is left out: "He left.She stayed.\""""
+
+OF_NO_WORD = re.compile(r"[_./\\@%]")
+"""What a name of a file, a host or a program has."""
 
 _NO_NOUNS = """
 ich du er sie es wir ihr man der die das dann da danach dort hier jetzt heute morgen gestern bis und
@@ -264,6 +270,7 @@ def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:
 def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> bool:
     """Return whether a sentence goes on although the library ends it; `before`: its end."""
     words, following = before.split(), after.split()[0].rstrip(".,!?").lower()
+    is_spaced = before[-1].isspace() or after[0].isspace()
     if not words:
         return False
     stem = words[-1].lstrip("(\u00ab\u201c\"'").removesuffix(".")
@@ -271,7 +278,7 @@ def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> b
     return (
         (words[-1].endswith(".") and (stem in known or (stem.lower() in known and not is_acronym)))
         or INITIALS.fullmatch(before) is not None
-        or (after.startswith("-") and not before[-1].isspace())
+        or (not is_spaced and _is_within_word(before, after))
         or (after[0].islower() and LETTERS.fullmatch(words[-1]) is not None)
         or (
             language == "de"
@@ -279,6 +286,19 @@ def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> b
             and following not in NO_NOUNS
         )
     )
+
+
+def _is_within_word(before: str, after: str) -> bool:
+    """Return whether a boundary without a space is within a word, as in ASP.NET and README.TXT."""
+    words, first = re.sub(r"\W+$", "", before).split(), FIRST_WORD.match(after)
+    if first is None or not words or OF_NO_WORD.search(words[-1]):
+        return True
+    is_capitalized = not _has_case(first[1]) or first[1].istitle()
+    return not is_capitalized or (len(words[-1]) == 1 and _has_case(words[-1]))
+
+
+def _has_case(word: str) -> bool:
+    return word.lower() != word.upper()
 
 
 def _lengths(line: str, language: str) -> list[int]:
