@@ -333,6 +333,20 @@ def test_what_is_no_text_stays_as_it_is() -> None:
     assert (as_it_is.copied, as_it_is.text == "...") == ((), False)
 
 
+def test_a_line_of_tags_alone_stays_a_line() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    one = translator.translate("Bonjour !")
+    assert translator.translate("<p>\nBonjour !\n</p>\n\n<br>\nBonjour !\n</p>") == (
+        f"\n{one}\n\n\n\n{one}\n"
+    )
+
+
+def test_amounts_without_words_are_aligned() -> None:
+    translator = zoo.load("transformer-tiny.tatoeba-en-fr-76k", device="cpu")
+    made = translator.translate("- $5 + $6.", details=True, alignment=True)
+    assert (made.text, made.alignment) == ("- 5 $ + 6 $.", ((1, 1), (2, 3), (3, 4)))
+
+
 def test_a_letter_that_a_vocabulary_lacks_makes_a_stand_in() -> None:
     translator = zoo.load(FROM_FRENCH, device="cpu")
     made = translator.translate("J'ai vu Ay\u015fe hier.", details=True)

@@ -108,11 +108,11 @@ def _as_they_are(
     for part in parts:
         before = translated[part.key]
         if before[0].unknown or is_wordless(part.text):
-            text = TAG.sub("", part.text).strip()
-            text = as_written(text, items_of(text, languages[0]), *languages)
-            pairs = before[0].alignment
+            plain, pairs = TAG.sub("", part.text), before[0].alignment
+            changes = as_written(items_of(plain, languages[0]), *languages)
+            text = replaced(plain, changes).strip()
             if pairs is not None:
-                pairs = tuple((i, i) for i in range(len(text.split())))
+                pairs = tuple(enumerate(_words_of(plain, text, changes)))
             own = (text,) if text else ()
             one = before[0]._replace(text=text, alignment=pairs, copied=own)
             yield part.key, [one, *before[1:]]

@@ -61,8 +61,7 @@ LETTERS = re.compile(r"(?:-?[^\W\d_]{1,2}\.){2,}")
 ORDINAL = re.compile(r"(?i:\b(?:d(?:er|ie|as|e[mns])|[ai]m|zu[mr]|vom|beim|ins) \d{1,2}\.\s*)")
 """A German ordinal number, as in "der 2. Weltkrieg"."""
 
-FIRST_WORD = re.compile(r"[\"'\u201c\u2018\u00ab(]*([^\W\d_]+)")
-"""What begins a sentence where the space before it is left out: "He left.She stayed.\""""
+FIRST_WORD = re.compile(r"[^\W\d_]+")
 
 OF_NO_WORD = re.compile(r"[_./\\@%]")
 """What a name of a file, a host or a program has."""
@@ -289,11 +288,16 @@ def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> b
 
 
 def _is_within_word(before: str, after: str) -> bool:
-    """Return whether a boundary without a space is within a word, as in ASP.NET and README.TXT."""
+    """Return whether a boundary without a space is within a word, as in ASP.NET and README.TXT.
+
+    A sentence after it begins with a capital, or a mark: "He left.She stayed."
+    """
     words, first = re.sub(r"\W+$", "", before).split(), FIRST_WORD.match(after)
-    if first is None or not words or OF_NO_WORD.search(words[-1]):
+    if first is None:
+        return after[0] in "-%\\"
+    if not words or OF_NO_WORD.search(words[-1]):
         return True
-    is_capitalized = not _has_case(first[1]) or first[1].istitle()
+    is_capitalized = not _has_case(first[0]) or first[0].istitle()
     return not is_capitalized or (len(words[-1]) == 1 and _has_case(words[-1]))
 
 

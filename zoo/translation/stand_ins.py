@@ -137,9 +137,13 @@ def _beginning_as(name: str, others: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(others, key=lambda other: (other[0] in VOWELS) != begins))
 
 
-def as_written(text: str, items: Iterable[Item], source: str, target: str) -> str:
-    """Return a text with its items, which are in order, as the target language writes them."""
-    return replaced(text, [(i.start, i.end, _written(i, source, target)) for i in items])
+Replacement = tuple[int, int, str]
+"""A span of a text, (start, end), and what replaces it."""
+
+
+def as_written(items: Iterable[Item], source: str, target: str) -> list[Replacement]:
+    """Return what replaces items, which are in order: them as the target language writes them."""
+    return [(item.start, item.end, _written(item, source, target)) for item in items]
 
 
 def _written(item: Item, source: str, target: str) -> str:
@@ -161,10 +165,6 @@ def _pattern(kind: Kind, text: str) -> re.Pattern[str]:
         before = rf"[{SYMBOLS}]\s?{text}(?!\w|[.,]\d)"
         alone = rf"{before}|{alone}[\s-]?(?:{_CURRENCY}\b|[{SYMBOLS}])"
     return re.compile(alone, re.IGNORECASE)
-
-
-Replacement = tuple[int, int, str]
-"""A span of a text, (start, end), and what replaces it."""
 
 
 def replacements_in(translation: str, stand_ins: Sequence[StandIn]) -> list[Replacement] | None:

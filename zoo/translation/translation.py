@@ -280,9 +280,10 @@ def _join(
         # Without white space, a part's first word is the end of the word before it.
         source_words -= bool(number and source_words and not space)
         marks = len(space.split())
-        if (joined and part.text) or marks:
+        # A line break or a mark stays beside an empty translation too, but for those before all.
+        if separator.strip(" ") or (joined and part.text):
             target_words -= bool(joined and not separator)
-            joined += separator if joined else separator.lstrip()
+            joined += separator if number else separator.lstrip()
         source_words, target_words = source_words + marks, target_words + marks
         joined += part.text
         pairs += [(s + source_words, t + target_words) for s, t in part.alignment or ()]
