@@ -100,7 +100,7 @@ def test_validation_does_not_cut_what_is_not_cut_later(
 
     def recording(*given: Any, max_length: int | None = None, **options: Any) -> list[Hypothesis]:
         most.append(max_length)
-        return greedy(*given, max_length=max_length, **options)
+        return greedy(*given, **options | {"max_length": max_length})
 
     monkeypatch.setattr(validation, "greedy", recording)
     long = [(f"{n} times", " ".join(["word"] * 60)) for n in range(40)]

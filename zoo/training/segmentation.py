@@ -19,6 +19,8 @@ RESPELLED = 0.8
 
 That is, in another script, inflected or with accents; of translations it is below 0.5.
 """
+FEW_WORDS = 100
+"""So many different words can be learned one by one, without their spelling."""
 SHORT_TEXT = 100
 """The mean length in characters up to which a text is read character by character."""
 SHORT_UNSPACED = 12
@@ -42,7 +44,7 @@ def tokenizer_kind(statistics: CorpusStatistics) -> tuple[str, str]:
             return "char", "most words are numbers"
         if any(map(_is_spelled, (source, target))):
             return "char", "short strings, of which hardly any word recurs"
-        if statistics.respelled > RESPELLED:
+        if statistics.respelled > RESPELLED and source.distinct_words > FEW_WORDS:
             return "char", "each word is spelled in another way"
     if source.unspaced or target.unspaced:
         return "bpe", "the text has no spaces: pieces of text"
