@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -362,3 +363,25 @@ def test_targets_that_a_tokenizer_does_not_keep(tmp_path: Path) -> None:
     texts = warnings_of(tmp_path, letters)
     assert any("'e\\u0301 " in text for text in texts)
     assert any("copies of their sources" in text for text in texts)
+
+
+def test_few_updates_are_warned_of_where_more_are_needed(tmp_path: Path) -> None:
+    """`auto` gives few pairs 300 updates, and tuning needs fewer than training."""
+    few = tsv(tmp_path / "few.tsv", [(f"a dog {n}", f"ein Hund {n}") for n in range(40)])
+    request = TrainingRequest("rnnsearch-tiny", few, tmp_path / "a", settings=TINY)
+    with begin(request) as session:
+        plan, data = session.trainer.plan, session.trainer.data
+        chosen = early_warnings(plan, data, 1)
+        fewer = early_warnings(replace(plan, recipe=plan.recipe.model_copy(update={"steps": 299})),
+                               data, 1)  # fmt: skip
+        assert plan.recipe.steps == 300
+        assert not any("updates are few" in text for text in chosen)
+        assert any("299 updates are few" in text for text in fewer)
+        tuned = replace(plan, parent="another")
+        assert not any("updates are few" in text for text in early_warnings(tuned, data, 1))
+        short = plan.recipe.model_copy(update={"steps": None, "minutes": 1.0})
+        timed = replace(plan, recipe=short)
+        record = {"step": 200, "loss": 3.0, "validation_loss": 0.1}
+        for chrf, warns in ((60.0, True), (99.0, False)):
+            texts = late_warnings(timed, data, 200, [{**record, "chrf": chrf}])
+            assert any("give the run more time" in text for text in texts) is warns

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.batches import Sequences
-from zoo.data.compressed import without_suffix
 from zoo.data.languages import is_language, same_language
-from zoo.data.readers import QUOTED
 from zoo.errors import counted
 from zoo.nn.contract import BEGIN, UNKNOWN
 from zoo.nn.processor import is_slow_in_bf16
@@ -21,9 +19,13 @@ from zoo.training.auto import STOPPED_BY
 from zoo.training.data import TrainingData
 from zoo.training.plan import Plan
 from zoo.training.schedule import FIXED_WARMUP
+from zoo.training.text_faults import FEW_PAIRS, faults_of_texts
 
-FEW_PAIRS = 1000
 FEW_UPDATES = 500
+FEWEST_UPDATES = 300
+"""The fewest of `auto`: of few pairs the user hears in any case."""
+LEARNED = 95
+"""The chrF of a validation from which on few updates were enough."""
 RARE = 5
 """A token that occurs less often can hardly be learned."""
 SMALL = 500
@@ -36,14 +38,6 @@ COMPARED = 1_000_000
 """Sources of each side that are compared: to train on, and to validate on."""
 MUCH_SHARED = 0.1
 """The part of shared sources above which the user hears of it."""
-MUCH_SKIPPED = 0.1
-"""The part of the pairs that are not trained on above which the user hears of it."""
-MUCH_CHANGED = 0.1
-"""The part of targets that a tokenizer does not keep above which the user hears of it."""
-MUCH_COPIED = 0.9
-"""The part of targets equal to their sources above which the user hears of it."""
-FEW_QUOTED = 3
-"""How many texts in quotes are no chance."""
 SAME_LOSS = 0.97
 """A loss above this part of the loss of guessing by frequency has learned nothing of the source."""
 RISING = 3
@@ -77,7 +71,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
     if plan.config.features:
         del sides["source"]
     unknown = {side: unknown_part(sequences) for side, sequences in sides.items()}
-    warnings += _validation_warnings(plan, data) + _faults_of_texts(plan, data)
+    warnings += _validation_warnings(plan, data) + faults_of_texts(plan, data)
     # Where many tokens are unknown, different texts have the same tokens.
     distinct = 0 if unknown["target"] > MUCH_UNKNOWN else _few_distinct(data.corpus.target)
     if distinct:
@@ -109,9 +103,14 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
             f"the run ends in its warm-up: {counted(updates, 'update')}, of which the learning "
             f"rate rises over {recipe.warmup:,}. Give more updates, or lower warmup"
         )
-    elif updates is not None and updates < FEW_UPDATES:
+    elif updates is not None and not plan.parent and updates < _least_updates(pairs):
         warnings.append(f"{_few(updates, 'update')}: most models need a thousand or more")
     return warnings
+
+
+def _least_updates(pairs: int) -> int:
+    """Return with how many updates a new model is not warned of."""
+    return FEW_UPDATES if pairs >= FEW_PAIRS else FEWEST_UPDATES
 
 
 def _slow_precision(recipe: Recipe, device: str) -> list[str]:
@@ -120,66 +119,6 @@ def _slow_precision(recipe: Recipe, device: str) -> list[str]:
     return [
         "this processor has no fast instructions for bf16: an update takes longer than in float32. "
         "Leave out --precision bf16, or give --precision auto"
-    ]
-
-
-def _faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
-    """Return what is wrong with the pairs: skipped or changed ones, copies, or quotes of a table.
-
-    But for the skipped ones, the first pairs are read.
-    """
-    if plan.config.features:
-        return _skipped(plan, data)
-    split = "all" if "all" in data.dataset.splits else "train"  # files are not read to their end
-    pairs = list(itertools.islice(data.dataset.stream(split, plan.limit), FEW_PAIRS))
-    files, warnings = data.dataset.files, _skipped(plan, data)
-    if any(without_suffix(file.name).lower().endswith(".tsv") for file in files):
-        warnings += _quoted_cells([text for pair in pairs for text in pair])
-    encoded = data.target_tokenizer.encode([pair.target for pair in pairs])
-    written = [data.target_tokenizer.decode(ids) for ids in encoded]
-    changed = [
-        (pair.target, text)
-        for pair, ids, text in zip(pairs, encoded, written, strict=True)
-        if text != pair.target and UNKNOWN not in ids
-    ]
-    if len(changed) > MUCH_CHANGED * len(pairs) and not plan.parent:
-        target, text = (ascii(each[:20])[1:-1] for each in changed[0])
-        warnings.append(
-            f"{len(changed):,} of the first {counted(len(pairs), 'target')} are learned otherwise: "
-            f"'{target}' becomes '{text}'. Set tokenizer = byte, which keeps every character"
-        )
-    copies = sum(pair.source == text for pair, text in zip(pairs, written, strict=True))
-    if copies > MUCH_COPIED * len(pairs):
-        warnings.append(
-            f"{copies:,} of the first {counted(len(pairs), 'target')} are copies of their sources: "
-            "the model will learn to copy. Check that source and target are of two languages"
-        )
-    return warnings
-
-
-def _skipped(plan: Plan, data: TrainingData) -> list[str]:
-    """Return a warning if many pairs are not trained on."""
-    left, used = data.corpus.left_out, len(data.corpus)
-    if left.long + left.empty <= MUCH_SKIPPED * (used + left.long + left.empty):
-        return []
-    limits = " and ".join(f"{limit:,}" for limit in dict.fromkeys(plan.length_limits))
-    advice = "Check both sides"
-    if left.long:
-        own = plan.recipe.max_length in plan.length_limits
-        more = ", or raise max_length" if own else ": the model reads no more"
-        advice = f"A side may have {limits} tokens. Divide the texts{more}"
-    return [f"{left.in_words()} of {used + left.long + left.empty:,} pairs are skipped. {advice}"]
-
-
-def _quoted_cells(texts: Sequence[str]) -> list[str]:
-    """Return a warning if all texts with a comma or a quote are in quotes, and several are."""
-    special = [text for text in texts if "," in text or '"' in text]
-    quoted = sum(QUOTED.fullmatch(text) is not None for text in special)
-    if quoted < max(FEW_QUOTED, len(special)):
-        return []
-    return [
-        f"{quoted:,} texts are in quotes, all that have a comma or a quote, as spreadsheets write "
-        "them: the model will learn the quotes. Save the table as CSV in UTF-8, and name that file"
     ]
 
 
@@ -335,7 +274,7 @@ def late_warnings(
             f"the run ended in its warm-up, after {updates:,} of {recipe.warmup:,} updates: "
             "give it more time, or lower warmup"
         )
-    elif updates < FEW_UPDATES and not recipe.steps and not recipe.epochs:
+    elif updates < FEW_UPDATES and not (recipe.steps or recipe.epochs or _is_learned(metrics)):
         warnings.append(f"{_few(updates, 'update')}: give the run more time")
     guessing = loss_of_guessing(data.corpus.target)
     loss = min(losses, default=reports[-1] if reports else 0.0)
@@ -351,6 +290,11 @@ def late_warnings(
             "overfits. Set select = loss and patience = 5, more dropout, or give more data"
         )
     return warnings
+
+
+def _is_learned(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether translations of a validation were nearly all right."""
+    return any((record.get("chrf") or 0) >= LEARNED for record in metrics)
 
 
 def _ends_in_warmup(recipe: Recipe, updates: int) -> bool:
