@@ -63,6 +63,7 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("(no)", "no"), ("no 🙏", "no"), ("no! ❤️", "no!"), ("🙏no", "no"), ("*no* (yes) 🙏", "no yes"),
+    ("<b>no</B>", "no"), ("no<br />", "no"), ("press <no> no", "press no no"),
     ("no 🙏 no", "no 🙏 no"), ("🙏", "🙏"), ("()", "()"), ("a § b", "a § b"), ("(§)", "§"),
 ])  # fmt: skip
 def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:

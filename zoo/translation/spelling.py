@@ -38,8 +38,13 @@ UNREAD = [
 """Pictures, brackets and marks around words, but for those that are words between others, which
 alignments count."""
 
-TAG = re.compile(r"</?[A-Za-z][^<>\s]{0,64}>")
-"""A tag of HTML without attributes."""
+_ELEMENTS = """
+a abbr article aside b big blockquote body br center cite code dd del div dl dt em font footer h1 h2
+h3 h4 h5 h6 head header hr html i ins kbd li main nav ol p pre q s samp section small span strike
+strong sub sup table tbody td tfoot th thead tr tt u ul var
+"""
+TAG = re.compile(rf"</?(?:{'|'.join(_ELEMENTS.split())})\s?/?>", re.IGNORECASE)
+"""A tag of HTML without attributes; others, such as <name>, may be words in brackets."""
 
 ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 """A character as HTML writes it."""
