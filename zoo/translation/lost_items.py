@@ -62,7 +62,7 @@ ITEM = re.compile(
     (?P<after> [\ \u00a0\u202f]? [{SYMBOLS}] (?! \w ) )?
   | (?P<code> (?<! [\w.,:/\\@\#%{SYMBOLS}+-] ) (?<! [0-9]\  ) (?:
         \( [0-9]{{2,4}} \) \ ? [0-9]{{2,4}} [\ -] [0-9]{{2,4}}
-      | \+? [0-9]{{1,9}} (?: [\ ./-] [0-9]{{1,9}} ){{2,8}}
+      | [+v]? [0-9]{{1,9}} (?: [\ ./:-] [0-9]{{1,9}} ){{2,8}}
       | [0-9]{{2,6}} - [0-9]{{2,6}} )
       (?! [\w.,:/-] \w | \w | \ ? [0-9{SYMBOLS}%] ) )
     """,
@@ -70,7 +70,8 @@ ITEM = re.compile(
 )
 """An address of mail or the web, a name online or of a file; a number, perhaps of money; or a code.
 
-Codes are dates in digits, telephone numbers, ranges, and versions of three parts or more.
+Codes are dates in digits, times with seconds, telephone numbers, ranges, and versions of three
+parts or more.
 """
 
 SIGN_OF_ITEM = re.compile(r"[0-9@#]|[.:][/\w]")
@@ -232,11 +233,11 @@ def _is_lost_code(text: str, translation: str) -> bool:
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", translation):
         return False
     numbers = [int(digits) for digits in WHOLE.findall(text)]
-    if _may_be_date(numbers):
+    if _may_be_date(numbers) and ":" not in text:
         known = {int(digits) for digits in WHOLE.findall(translation)}
         missing = [n for n in numbers if known.isdisjoint((n, 1900 + n, 2000 + n))]
         return len(missing) > 1 or any(number > 12 for number in missing)
-    return "." in text or not _has_digits("".join(WHOLE.findall(text)), translation)
+    return "." in text or ":" in text or not _has_digits("".join(WHOLE.findall(text)), translation)
 
 
 def _has_digits(digits: str, translation: str) -> bool:
