@@ -100,6 +100,8 @@ def test_alignments_number_the_words_of_the_tag_too(tasks: Translator) -> None:
     assert {source for source, _ in one.alignment} <= set(range(10))
     assert max(target for _, target in one.alignment) < len(one.text.split())
     assert max(source for source, _ in one.alignment) > 5
+    glued = tasks.translate(f"EN-FR:{ONE} {OTHER}", alignment=True, details=True)
+    assert glued.alignment == tuple((source - 1, target) for source, target in one.alignment)
 
 
 def test_a_text_that_stays_whole_is_read_as_it_is(tasks: Translator) -> None:

@@ -192,12 +192,12 @@ class SourceReader:
         """
         pieces = []
         for index, text in texts:
-            typed, tag = ("", "") if prefix or several else self._leading_tag(text)
+            typed, tag = ("", "") if prefix or several else self.leading_tag(text)
             own = text[len(typed) :] if typed else text  # a slice would be plain text
             pieces += [(index, prefix or tag, piece) for piece in self._pieces(own, split, prefix)]
         return pieces
 
-    def _leading_tag(self, text: str) -> tuple[str, str]:
+    def leading_tag(self, text: str) -> tuple[str, str]:
         """Return the tag that a text begins with, as typed, and as it is read."""
         if self.task:
             return leading_task(text, [self.task])

@@ -227,7 +227,8 @@ class TextSearch:
                 of_parts = [by_part[part.key] for part in by_text[i]]
                 spaces = [part.space for part in by_text[i]]
                 joints = [separator(space, languages, about.single_words) for space in spaces]
-                tag = "" if request.source_prefix else by_text[i][0].lead
+                has_tag = by_text[i][0].lead and not request.source_prefix
+                tag = self.reader.leading_tag(text)[0] if has_tag else ""
                 one = join_parts(text, of_parts, spaces, joints, tag)
                 yield i, with_lost_numbers(one) if between else one
             else:
