@@ -103,6 +103,16 @@ def test_chinese_and_japanese_have_no_space_between_sentences() -> None:
     assert sentences("犬が歩く。猫が寝る。", "ja") == ["犬が歩く。", "猫が寝る。"]
 
 
+def test_marks_within_a_line_belong_to_no_sentence() -> None:
+    pieces = split_sentences(
+        "(a) I go. (b) You go. \u2014 Why?\t> So. - [ ] Go a - b.", Sentencex("en")
+    )
+    assert pieces == [
+        ("(a) ", "I go."), (" (b) ", "You go."), (" \u2014 ", "Why?"), ("\t> ", "So."),
+        (" - [ ] ", "Go a - b."),
+    ]  # fmt: skip
+
+
 def test_lines_and_pieces_without_letters() -> None:
     assert sentences("One line\nanother line\n\n  third.", "en") == [
         "One line", "another line", "third."

@@ -225,7 +225,7 @@ def split_sentences(text: str, split: Split) -> list[Piece]:
     """Return the sentences of a text, in linear time; every line ends a sentence.
 
     The pieces are exact parts of the text. White space at its end is left out. A mark of a list at
-    the beginning of a line belongs to no sentence.
+    the beginning of a line, or of a later sentence after a space, belongs to no sentence.
     """
     pieces: list[Piece] = []
     space = ""
@@ -235,12 +235,15 @@ def split_sentences(text: str, split: Split) -> list[Piece]:
         if mark := LIST_MARK.match(content):
             start, content = start + mark.end(), content[mark.end() :]
         space += line[:start]
-        for part in split(content) if content else ():
+        for number, part in enumerate(split(content) if content else ()):
             sentence = part.strip()
             lead = part[: len(part) - len(part.lstrip())]
+            end = len(lead) + len(sentence)
             if sentence:
-                pieces.append(Piece(space + lead, sentence))
-                space = part[len(lead) + len(sentence) :]
+                mark = LIST_MARK.match(sentence) if number and (space or lead) else None
+                begin = len(lead) + (mark.end() if mark else 0)
+                pieces.append(Piece(space + part[:begin], part[begin:end]))
+                space = part[end:]
             else:
                 space += part
         space += line[start + len(content) :]
