@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 
-SOME = 1_000
-"""Of how many sources it is seen whether they are single words, at least if there are so many."""
-
 PLAIN_SELECTIONS = ("last", "loss", "bleu", "chrf")
 """Values of `select` that need no further metric."""
 
@@ -103,15 +100,6 @@ class TrainingData:
         if isinstance(self.source_tokenizer, FeatureReader | SourceTokenizer):
             return 0
         return length_of_nearly_all(self.corpus.source.lengths.numpy())
-
-    @property
-    def single_words(self) -> bool:
-        """Whether none of some sources, evenly spaced, has white space between words."""
-        if isinstance(self.source_tokenizer, FeatureReader | SourceTokenizer):
-            return False
-        sources = self.corpus.source
-        some = range(0, len(self.corpus), max(len(self.corpus) // SOME, 1))
-        return all(len(_text(sources, self.source_tokenizer, i).split()) < 2 for i in some)
 
     def texts(self, indices: Sequence[int]) -> list[list[str]]:
         """Return training pairs as text, as far as their tokens keep it; of features nothing."""

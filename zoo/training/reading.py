@@ -35,7 +35,7 @@ def about_of(data: TrainingData, registry: Registry) -> About:
     about = replace(
         About.of_dataset(data.dataset),
         trained_length=data.trained_length,
-        single_words=data.single_words,
+        single_words=has_single_words(data),
     )
     whole = reads_whole(data, about, registry)
     return replace(about, reads_whole=whole, decoding=longer_targets(data))
@@ -52,6 +52,12 @@ def longer_targets(data: TrainingData) -> dict[str, int]:
     if float(cut.float().mean()) <= MANY_CUT:
         return {}
     return {"max_length": min(longest + longest // 2, DECODING_LIMITS["max_length"])}
+
+
+def has_single_words(data: TrainingData) -> bool:
+    """Return whether training sources are single words."""
+    texts = _some_sources(data) if data.trained_length else []
+    return bool(texts) and all(len(text.split()) < 2 for text in texts)
 
 
 def reads_whole(data: TrainingData, about: About, registry: Registry) -> bool:

@@ -89,6 +89,9 @@ def dates_of(text: str, source: str, target: str) -> Iterator[tuple[int, int, Da
     if not {source, target} <= MONTHS.keys() or source == target:
         return
     weekdays, months = (names(table, source) for table in (WEEKDAYS, MONTHS))
+    lower = text.lower()
+    if not any(month[:3].lower() in lower for month in months):  # so it is with most texts
+        return
     for match in _expression(source).finditer(text):
         parts = {name.partition("_")[0]: s for name, s in match.groupdict().items() if s}
         weekday = _index(weekdays, parts["weekday"]) if "weekday" in parts else None
