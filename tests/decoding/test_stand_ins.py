@@ -205,6 +205,11 @@ def test_an_amount_in_two_numbers_has_a_stand_in_in_every_language() -> None:
         assert reading.text in ("47 € x", "47 dollars x")
 
 
+def test_names_with_signs_are_items() -> None:
+    text = "C++ and AT&T, R&D (C#), an A+; A+B, a+b, Q & A, fish&chips, C+++, A&B&C"
+    assert [item.text for item in items_of(text, "en")] == ["C++", "AT&T", "R&D", "C#", "A+"]
+
+
 def test_a_stand_in_is_no_word_of_the_text() -> None:
     reading = reading_of("Tom, TOMATES : maria@b.fr et 47,5 kg de tom.", *FRENCH_ENGLISH)
     assert reading is not None

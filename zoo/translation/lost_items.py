@@ -25,7 +25,7 @@ txt wav webp xls xlsx xml xz yaml yml zip
 
 _ENDS = "|".join(_ENDINGS.split() + _ENDINGS.upper().split())
 _ADDRESS = rf"""
-(?<![\w.@\#+/-]) (?:
+(?<![\w.@\#&+/-]) (?:
     (?: https?:// | ftp:// | www\. ) [^\s<>"\u00ab\u00bb\u201c\u201d]{{1,500}}
   | [\w.+-]{{1,64}} @ [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{1,8}}
   | [@\#] [^\W\d] \w{{1,64}}
@@ -33,11 +33,12 @@ _ADDRESS = rf"""
     (?! [@-] | \.\w ) (?: [/?] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}} )?
   | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: [a-z]{{2,8}} )
     / [\w~] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}}
+  | (?-i: [A-Z][A-Za-z0-9]{{0,9}} (?: & [A-Z][A-Za-z0-9]{{0,9}} | [+\#]{{1,2}} ) ) (?! [\w+&\#] )
   | (?-i: (?= [A-Z]{{0,20}} [0-9] ) (?= [0-9]{{0,20}} [A-Z] ) [A-Z0-9]{{4,20}} \b )
 )
 """
 ADDRESS = re.compile(_ADDRESS, re.VERBOSE | re.IGNORECASE)
-"""An address of mail or the web, a name online or of a file."""
+"""An address of mail or the web, a name online or of a file, or a name with &, + or #."""
 
 SYMBOLS = "€$£¥"
 _AFTER = rf"""
@@ -74,7 +75,7 @@ Codes are dates in digits, times with seconds, telephone numbers, ranges, and ve
 parts or more.
 """
 
-SIGN_OF_ITEM = re.compile(r"[0-9@#]|[.:][/\w]")
+SIGN_OF_ITEM = re.compile(r"[0-9@#]|[.:][/\w]|[A-Za-z][&+]")
 """What every one of them has."""
 
 END_OF_ADDRESS = re.compile(r"[.,;:!?…\]}'’]+$")
