@@ -18,6 +18,7 @@ from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.callbacks import TensorBoard
 from zoo.training.curve import draw_curve, smoothed
+from zoo.training.progress import _scores
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -229,3 +230,18 @@ def test_a_recipe_file_on_the_command_line(
     assert done.exit_code == 0, done.output
     recipe = json.loads((tmp_path / "a" / "training.json").read_text())["recipe"]
     assert (recipe["batch_tokens"], recipe["steps"], recipe["tokenizer"]) == (90, 3, "word")
+
+
+@pytest.mark.parametrize(("bleu", "exact", "scores", "shown"), [
+    (None, None, {}, "  validation 1.500"),
+    (12.0, 3.0, {}, "  validation 1.500  BLEU 12.0  chrF 40.0"),
+    (0.0, 0.0, {}, "  validation 1.500  BLEU 0.0  chrF 40.0"),
+    (0.0, 25.0, {}, "  validation 1.500  exact match 25.0%  chrF 40.0"),
+    (0.0, 25.0, {"exact_match": 25.0}, "  validation 1.500  chrF 40.0  exact_match 25.0"),
+])  # fmt: skip
+def test_bleu_gives_way_to_exact_matches_of_short_texts(
+    bleu: float | None, exact: float | None, scores: dict[str, float], shown: str
+) -> None:
+    chrf = None if bleu is None else 40.0
+    event = Validation(1, 1, 1.5, bleu, True, (), 0.1, chrf, scores, exact)
+    assert _scores(event) == shown

@@ -43,9 +43,9 @@ class Validation:
     """The validation result of the weights that would be released now.
 
     `validation_loss` is per target token, in nats, without label smoothing; `bleu` and `chrf` are
-    sacreBLEU's, of greedy translations, if the recipe asks for them, and `scores` those of another
-    metric that the recipe selects by; `best` is whether no earlier
-    validation was better.
+    sacreBLEU's, of greedy translations, if the recipe asks for them; `exact_match` is how many of
+    these in a hundred equal their references; `scores` are those of another metric that the recipe
+    selects by; `best` is whether no earlier validation was better.
     """
 
     step: int
@@ -57,6 +57,7 @@ class Validation:
     minutes: float
     chrf: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    exact_match: float | None = None
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,14 @@ def progress(session: Session, console: Console, bar: bool) -> Iterator[Show]:
 
 
 def _scores(validation: Validation) -> str:
-    """Return the scores of a validation in a few words."""
+    """Return the scores of a validation in a few words.
+
+    BLEU is 0 for texts of less than four words: then it gives way to how many are right.
+    """
     bleu = "" if validation.bleu is None else f"  BLEU {validation.bleu:.1f}"
+    if validation.exact_match and not validation.bleu:
+        own = validation.scores.get("exact_match")
+        bleu = f"  exact match {validation.exact_match:.1f}%" if own is None else ""
     chrf = "" if validation.chrf is None else f"  chrF {validation.chrf:.1f}"
     others = "".join(f"  {name} {score:.1f}" for name, score in validation.scores.items())
     return f"  validation {validation.validation_loss:.3f}{bleu}{chrf}{others}"

@@ -322,6 +322,7 @@ class Trainer:
             minutes,
             result.scores.get("chrf"),
             {name: s for name, s in result.scores.items() if name not in ("bleu", "chrf")},
+            result.exact,
         )
         self.folder.add_metrics(asdict(event))
         yield event
