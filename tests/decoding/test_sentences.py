@@ -188,7 +188,7 @@ def test_networks_of_single_words_read_texts_word_by_word() -> None:
     assert usual_splitter(["en"], single_words=True) == "words"
     assert usual_splitter(["zh"], single_words=True) == "sentencex"
     assert usual_splitter(["th"], single_words=True) == "sentencex"
-    assert usual_splitter([], single_words=True) == usual_splitter(["digits"], False) == ""
+    assert usual_splitter([], single_words=True) == usual_splitter(["digits"]) == ""
     text = "- \u201c well, \t it\u2019s 5 !\n\n??? x-ray ... "
     pieces = split_sentences(text, Words("en"))
     assert "".join(piece.space + piece.text for piece in pieces) == text.rstrip()

@@ -153,9 +153,9 @@ class Api:
         try:
             if asked.source_lang:
                 language = find_language(asked.source_lang, served.sources)
-            named, about = asked.splitter if asked.split else "", served.about
-            if asked.split and not named and not about.reads_whole:
-                named = usual_splitter([language], about.single_words)
+            single, whole = served.about.single_words, served.about.reads_whole
+            usual = usual_splitter([language], single_words=single, reads_whole=whole)
+            named = (asked.splitter or usual) if asked.split else ""
             if not named:
                 return Lines(language)
             return make_splitter(named, language, self.service.checkpoints.registry)

@@ -18,7 +18,7 @@ from zoo.errors import counted
 from zoo.registry.events import Event, Note, Report, Validation
 from zoo.training.advice import early_warnings
 from zoo.training.session import Session
-from zoo.training.summary import from_here, summarize
+from zoo.training.summary import from_here, says_nothing, summarize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,12 +116,9 @@ def progress(session: Session, console: Console, bar: bool) -> Iterator[Show]:
 
 
 def _scores(validation: Validation) -> str:
-    """Return the scores of a validation in a few words.
-
-    BLEU is 0 for texts of less than four words: then it gives way to how many are right.
-    """
+    """Return the scores of a validation in a few words."""
     bleu = "" if validation.bleu is None else f"  BLEU {validation.bleu:.1f}"
-    if validation.exact_match and not validation.bleu:
+    if says_nothing(validation.bleu, validation.exact_match):
         own = validation.scores.get("exact_match")
         bleu = f"  exact match {validation.exact_match:.1f}%" if own is None else ""
     chrf = "" if validation.chrf is None else f"  chrF {validation.chrf:.1f}"

@@ -38,13 +38,8 @@ MANY_DIVIDED = 0.5
 
 def about_of(data: TrainingData, registry: Registry) -> About:
     """Return what a checkpoint that is trained on this data says about itself."""
-    about = replace(
-        About.of_dataset(data.dataset),
-        trained_length=data.trained_length,
-        single_words=has_single_words(data),
-    )
-    whole = reads_whole(data, about, registry)
-    return replace(about, reads_whole=whole, decoding=longer_targets(data))
+    about = replace(About.of_dataset(data.dataset), trained_length=data.trained_length)
+    return replace(with_reading(about, data, registry), decoding=longer_targets(data))
 
 
 def longer_targets(data: TrainingData) -> dict[str, int]:
@@ -60,22 +55,27 @@ def longer_targets(data: TrainingData) -> dict[str, int]:
     return {"max_length": min(longest + longest // 2, DECODING_LIMITS["max_length"])}
 
 
-def has_single_words(data: TrainingData) -> bool:
-    """Return whether training sources are single words."""
+def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
+    """Return a description that has the languages with how texts are read, as its data shows."""
     texts = _some_sources(data) if data.trained_length else []
-    return bool(texts) and all(len(text.split()) < 2 for text in texts)
+    return replace(
+        about,
+        single_words=bool(texts) and all(len(text.split()) < 2 for text in texts),
+        reads_whole=bool(texts) and _reads_whole(data, about, registry, texts),
+    )
 
 
-def reads_whole(data: TrainingData, about: About, registry: Registry) -> bool:
+def _reads_whole(
+    data: TrainingData, about: About, registry: Registry, texts: Sequence[str]
+) -> bool:
     """Return whether a trained checkpoint should read its sources whole and as they are.
 
     Texts are split into sentences, read in the usual spelling, and copied if they have no letter,
     because people type what the texts of training do not have. Where the texts of training are of
     that kind (documents, formulas, codes, numbers), nothing of this is done.
     """
-    if not data.trained_length or data.dataset.tasks:
+    if data.dataset.tasks:
         return False
-    texts = _some_sources(data)
     many_changed, many_wordless, many_divided = (
         max(part * len(texts), FEW_CHANGED) for part in (MANY_CHANGED, MANY_WORDLESS, MANY_DIVIDED)
     )

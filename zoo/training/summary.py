@@ -53,15 +53,19 @@ class Summary:
         return [*lines, "Next:", *(f"  {command}" for command in self.commands)]
 
 
-def of_held_out(scores: HeldOutScores | None) -> list[str]:
-    """Return a line with the scores of held-out pairs, if there are any.
+def says_nothing(bleu: float | None, exact: float | None) -> bool:
+    """Return whether BLEU is 0 although some translations are right.
 
-    Without BLEU where it is 0 although some translations are right: it counts four words in a row,
-    which short texts do not have.
+    It counts four words in a row, which short texts do not have.
     """
+    return bool(exact) and not bleu
+
+
+def of_held_out(scores: HeldOutScores | None) -> list[str]:
+    """Return a line with the scores of held-out pairs, if there are any."""
     if scores is None or scores.bleu is None or scores.chrf is None or scores.exact is None:
         return []
-    bleu = "" if scores.exact and not scores.bleu else f"BLEU {scores.bleu:.1f}, "
+    bleu = "" if says_nothing(scores.bleu, scores.exact) else f"BLEU {scores.bleu:.1f}, "
     return [
         f"Held-out text, {counted(scores.pairs, 'pair')}: {bleu}chrF {scores.chrf:.1f}, "
         f"exact match {scores.exact:.1f}% (greedy), loss {scores.loss:.3f}"

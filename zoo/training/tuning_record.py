@@ -39,7 +39,7 @@ from zoo.training.freezing import check_not_frozen
 from zoo.training.initialization import build_network
 from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan
-from zoo.training.reading import has_single_words, longer_targets, reads_whole
+from zoo.training.reading import longer_targets, with_reading
 from zoo.training.request import TrainingRequest
 from zoo.translation.languages import other_languages
 from zoo.translation.translator import Translator
@@ -234,10 +234,10 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         origin="fine-tuned",
         parent=one_line(parent.checkpoint.name, 1_000),
         trained_length=length,
-        single_words=old.single_words and has_single_words(data),
         tasks={**old.tasks, **new.tasks},
     )
-    return replace(new, reads_whole=reads_whole(data, new, registry))
+    new = with_reading(new, data, registry)
+    return replace(new, single_words=old.single_words and new.single_words)
 
 
 def _terms(registry: Registry, parent: Parent) -> str:

@@ -38,6 +38,12 @@ ON = {"de": "am", "en": "on", "es": "el", "fr": "", "it": "", "nl": "op"}
 IN = {"de": "im", "en": "in", "es": "en", "fr": "en", "it": "a", "nl": "in"}
 """What precedes a day of the week, and a month, when something happens then."""
 
+BEFORE_WEEKDAYS = {
+    "fr": {"en": "", "jusqu'en": "jusqu'à"}, "it": {"a": "", "in": "", "nel": ""},
+    **{language: {IN[language]: ON[language]} for language in ("de", "en", "es", "nl")},
+}  # fmt: skip
+"""What precedes a day of the week, by what precedes a month; with an apostrophe, an end."""
+
 BEFORE_MONTHS = {
     "de": "seit bis ab letzten nächsten diesen", "en": "since until till by last next this every",
     "es": "desde hasta", "fr": "depuis avant après dès chaque ce", "it": "da", "nl": "sinds tot",
@@ -122,9 +128,9 @@ def _expression(language: str) -> re.Pattern[str]:
         of, ending = r"(?:of\s)?", "(?:st|nd|rd|th)?"
         month_first = rf"(?P<month_2>{months})\s(?P<day_2>[0-9]{{1,2}}){ending}"
         month_first += rf"(?![\w:/–-]|[.,][0-9]) (?: ,?\s (?P<year_2>{year}) )?"
-    within = {"fr": r"jusqu['’]en|(?P<within>en)", "it": "(?P<within>a|in|nel)"}.get(
-        language, f"(?P<within>{IN[language]})"
-    )
+    begins = BEFORE_WEEKDAYS[language]
+    within = "|".join(word for word in begins if "'" not in word)
+    until = "|".join(word.replace("'", "['’]") for word in begins if "'" in word) or "(?!)"
     before = "|".join(rf"(?<=\b{word}\s)" for word in BEFORE_MONTHS[language].split())
     return re.compile(
         rf"""
@@ -134,7 +140,7 @@ def _expression(language: str) -> re.Pattern[str]:
             (?: ,? \s (?:del?\s)? (?P<year> {year} ) )?
           | {month_first}
         )
-      | (?<![\w-]) (?: (?: {within} ) \s | {before} ) (?P<month_3> {alone} )
+      | (?<![\w-]) (?: (?: {until} | (?P<within> {within} ) ) \s | {before} ) (?P<month_3> {alone} )
         (?! [\w'’-] | \s[0-9]{{1,2}}(?!\w) ) (?: ,? \s (?:del?\s)? (?P<year_3> {year} ) )?
         """,
         re.VERBOSE | re.IGNORECASE,
@@ -145,9 +151,7 @@ def as_weekday(date: str, weekday: str, language: str) -> str:
     """Return what is read for a date: a day of the week, after what precedes it in the language."""
     first = date.split()[0].lower().replace("’", "'")
     articles = {article: before for before, article in BEFORE_DATES.get(language, {}).items()}
-    if first in ("jusqu'en", IN[language], *(("in", "nel") if language == "it" else ())):
-        articles = {first: "jusqu'à" if "'" in first else ON[language]}
-    read = f"{articles.get(first, '')} {weekday}".strip()
+    read = f"{(articles | BEFORE_WEEKDAYS[language]).get(first, '')} {weekday}".strip()
     return read[0].upper() + read[1:] if date[0].isupper() else read
 
 

@@ -98,9 +98,10 @@ class SourceReader:
             UnknownNameError, ConfigError, PluginError: there is none, or it is broken.
         """
         about = self.checkpoints[0].about
-        languages = about.source_languages
-        if not named and not self.read_whole:
-            named = usual_splitter(languages, about.single_words)
+        languages, whole = about.source_languages, self.read_whole
+        named = named or usual_splitter(
+            languages, single_words=about.single_words, reads_whole=whole
+        )
         return make_splitter(named, languages[0] if languages else "", registry) if named else None
 
     def parts(

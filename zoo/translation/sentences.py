@@ -106,14 +106,17 @@ def language_code(codes: Sequence[str]) -> str:
     return base if base in LANGUAGES else ""
 
 
-def usual_splitter(languages: Sequence[str], single_words: bool) -> str:
+def usual_splitter(
+    languages: Sequence[str], *, single_words: bool = False, reads_whole: bool = False
+) -> str:
     """Return the splitter that is used unless another is named; empty if texts are not split.
 
     Args:
         languages: the source languages, of which the first counts.
         single_words: whether the sources of training are single words.
+        reads_whole: whether texts are read whole.
     """
-    code = language_code(languages)
+    code = "" if reads_whole else language_code(languages)
     return "" if not code else WORDS if single_words and code not in JOINED_WORDS else SPLITTER
 
 
