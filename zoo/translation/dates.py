@@ -94,10 +94,9 @@ def dates_of(text: str, source: str, target: str) -> Iterator[tuple[int, int, Da
     """
     if not {source, target} <= MONTHS.keys() or source == target:
         return
-    weekdays, months = (names(table, source) for table in (WEEKDAYS, MONTHS))
-    lower = text.lower()
-    if not any(month[:3].lower() in lower for month in months):  # so it is with most texts
+    if not _beginnings(source).search(text.lower()):  # so it is with most texts
         return
+    weekdays, months = (names(table, source) for table in (WEEKDAYS, MONTHS))
     for match in _expression(source).finditer(text):
         parts = {name.partition("_")[0]: s for name, s in match.groupdict().items() if s}
         weekday = _index(weekdays, parts["weekday"]) if "weekday" in parts else None
@@ -111,6 +110,12 @@ def _index(words: Sequence[str], word: str) -> int:
     """Return the index of a word, or of what it abbreviates."""
     short = word.rstrip(".").lower()
     return next(i for i, each in enumerate(words) if each.lower().startswith(short))
+
+
+@functools.cache
+def _beginnings(language: str) -> re.Pattern[str]:
+    """Return an expression of what the months of a language begin with, in lower case."""
+    return re.compile("|".join(name[:3].lower() for name in names(MONTHS, language)))
 
 
 @functools.cache
