@@ -162,9 +162,9 @@ def test_dropout_is_everywhere_that_the_paper_has_it(monkeypatch: pytest.MonkeyP
     shapes: list[tuple[int, ...]] = []
     drop = F.dropout
 
-    def seen(x: Tensor, p: float) -> Tensor:
+    def seen(x: Tensor, p: float, **others: bool) -> Tensor:
         shapes.append(tuple(x.shape))
-        return drop(x, p)
+        return drop(x, p, **others)
 
     model: Any = create_model("t5-tiny", source_vocab=15, target_vocab=15, dropout=0.5, **SIZES)  # type: ignore[arg-type]
     monkeypatch.setattr("zoo_t5.attention.F.dropout", seen)
