@@ -164,16 +164,20 @@ def test_its_tokenizer_gives_the_same_ids_with_the_end_token(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("penalty", "model", "beam"), [(1.5, "", 1), (0.0, "", 5), (1.5, "joeynmt", 1), (1.5, "x", 5)]
+    ("penalty", "changes", "beam"),
+    [
+        (1.5, {}, 1),
+        (0.0, {}, 5),
+        (1.5, {"origin": "imported"}, 5),
+        (1.5, {"origin": "imported", "own_penalty": True}, 1),
+    ],
 )
 def test_a_beam_is_recommended_only_without_a_penalty_of_another_formula(
-    penalty: float, model: str, beam: int, tmp_path: Path
+    penalty: float, changes: dict[str, Any], beam: int, tmp_path: Path
 ) -> None:
     made = checkpoint("transformer", share="all")
     decoding = {"beam": 5, "length_penalty": penalty}
-    origin = "imported" if model else made.about.origin
-    made = replace(made, about=replace(made.about, decoding=decoding, origin=origin))
-    made = replace(made, model_name=model or made.model_name)
+    made = replace(made, about=replace(made.about, decoding=decoding, **changes))
     export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
     given = json.loads((tmp_path / "out" / "generation_config.json").read_text())
     assert given["num_beams"] == beam
@@ -194,6 +198,22 @@ def test_a_recommended_search_comes_back_unless_the_folder_was_changed(
     file = tmp_path / "out" / "generation_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"max_length": 100}))
     assert zoo.load(tmp_path / "out").checkpoint.about.decoding["max_length"] == 99
+
+
+@pytest.mark.parametrize(("penalty", "beam"), [(1.5, 1), (0.0, 5)])
+def test_a_penalty_of_the_zoo_is_not_written_by_a_later_export(
+    penalty: float, beam: int, tmp_path: Path
+) -> None:
+    made = checkpoint("transformer", share="all")
+    decoding = {"beam": 5, "length_penalty": penalty}
+    made = replace(made, about=replace(made.about, decoding=decoding))
+    export_checkpoint(made, "huggingface", tmp_path / "1", default_registry())
+    for number in (1, 2):
+        zoo.export(tmp_path / f"{number}", "huggingface", tmp_path / f"{number + 1}")
+        file = tmp_path / f"{number + 1}" / "generation_config.json"
+        assert json.loads(file.read_text())["num_beams"] == beam
+        about = zoo.load(file.parent).checkpoint.about
+        assert (about.decoding, about.own_penalty) == (decoding, penalty > 0)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

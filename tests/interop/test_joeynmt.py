@@ -242,7 +242,8 @@ def test_the_search_is_that_of_the_configuration(
     config = yaml.safe_load(file.read_text(encoding="utf-8"))
     file.write_text(yaml.safe_dump({**config, "testing": testing}), encoding="utf-8")
     import_checkpoint(tmp_path, tmp_path / "out", default_registry())
-    assert read(tmp_path / "out", default_registry()).about.decoding == expected
+    about = read(tmp_path / "out", default_registry()).about
+    assert (about.decoding, about.own_penalty) == (expected, True)
 
 
 def test_all_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:

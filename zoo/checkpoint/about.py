@@ -77,6 +77,8 @@ class About:
             have several sentences, or many no letter, or capitals as codes have.
         tasks: for each task of several, the tag with which its sources begin, and the codes of its
             two languages, empty where there is none.
+        own_penalty: whether the recommended length penalty of an import has the formula of the zoo,
+            and not that of transformers.
 
     Raises:
         CheckpointError: a value is of a wrong type or out of bounds; all faults at once.
@@ -95,6 +97,7 @@ class About:
     single_words: bool = False
     reads_whole: bool = False
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_penalty: bool = False
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -186,10 +189,9 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
     length = values["trained_length"]
     if type(length) is not int or not 0 <= length <= LENGTH_LIMIT:
         yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
-    if type(values["single_words"]) is not bool:
-        yield "single_words must be true or false"
-    if type(values["reads_whole"]) is not bool:
-        yield "reads_whole must be true or false"
+    for name in ("single_words", "reads_whole", "own_penalty"):
+        if type(values[name]) is not bool:
+            yield f"{name} must be true or false"
     if not _is_tasks(values["tasks"]):
         yield (
             f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "

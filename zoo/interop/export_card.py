@@ -81,6 +81,9 @@ def with_facts(about: About, facts: object) -> About:
             banned = {key: value for key, value in about.decoding.items() if key == "banned"}
             kept = {key: value for key, value in stated.decoding.items() if key != "banned"}
             new["decoding"] = kept | banned
+            # a penalty that transformers' formula does not have was not written
+            hidden = kept.get("beam", 1) > 1 and "beam" not in about.decoding
+            new["own_penalty"] = hidden and bool(kept.get("length_penalty"))
         return replace(about, **new)
     except ZooError:  # it is only a card
         return about

@@ -14,9 +14,6 @@ from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 LONGEST = 512
 """The most tokens of an output of an export, unless the checkpoint recommends another number."""
 
-OF_THE_ZOO = ("joeynmt",)
-"""Imported models whose length penalty has the formula of the zoo, not that of transformers."""
-
 MOST_BEAM, MOST_NGRAM = 64, 10_000
 MOST_TOKENS = {"min_length": 10_000, "max_length": 100_000}
 
@@ -150,7 +147,7 @@ def recommended_search(
     target = checkpoint.target_tokenizer
     vocabulary = [target.token(i) for i in range(target.size)]
     search = Search(**checkpoint.about.decoding).with_banned_ids(vocabulary)
-    of_theirs = checkpoint.about.origin == "imported" and checkpoint.model_name not in OF_THE_ZOO
+    of_theirs = checkpoint.about.origin == "imported" and not checkpoint.about.own_penalty
     same = of_theirs or not search.length_penalty
     values = _values(search, longest_output(checkpoint), beam=same)
     never = {PADDING, UNKNOWN, *search.banned} | ({BEGIN} if has_begin else set())

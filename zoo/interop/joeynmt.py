@@ -115,6 +115,8 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
     """Reads one network of JoeyNMT."""
 
     project = "joeynmt"
+    own_penalty = True
+    version = 2
     files = FILES
     options = OPTIONS
 

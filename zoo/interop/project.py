@@ -63,6 +63,9 @@ class ProjectImporter(Importer, Generic[P]):
     tensors: ClassVar[tuple[str, ...]]
     """Names of tensors of which a checkpoint of this network has at least one."""
 
+    own_penalty: ClassVar[bool] = False
+    """Whether a recommended length penalty has the formula of the zoo, not that of transformers."""
+
     @abstractmethod
     def parse(self, source: Source, options: Mapping[str, str]) -> P:
         """Read the settings, the tensors and the vocabularies.
@@ -99,7 +102,7 @@ class ProjectImporter(Importer, Generic[P]):
         made = Weights({name: _maker(weight) for name, weight in weights.items()})
         known = [(code,) if LANGUAGE.fullmatch(code) else () for code in self.languages(checkpoint)]
         decoding = self.decoding(checkpoint)
-        about = About(known[0], known[1], decoding=decoding, origin="imported")
+        about = About(*known, decoding=decoding, origin="imported", own_penalty=self.own_penalty)
         tokenizers = checkpoint.tokenizers
         return Imported(self.architecture, self.project, config, made, *tokenizers, about)
 
