@@ -24,6 +24,7 @@ from tests.interop.t5_folder import (
     rows_of,
     write_folder,
 )
+from zoo.translation.translator import Translator
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,25 @@ def test_the_first_token_is_that_of_the_generation_config(tmp_path: Path) -> Non
         (folder / "generation_config.json").write_text(json.dumps(given))
         embedding = imported(folder).model.state_dict()["target_embedding.weight"]
         assert torch.equal(embedding[1], tensors["shared.weight"][first])
+
+
+def test_the_prefixes_of_tasks_are_known(tmp_path: Path) -> None:
+    tasks = {
+        "summarization": {"num_beams": 4, "prefix": "ab: "},
+        "translation_en_to_de": {"max_length": 300, "prefix": "b a to c: "},
+        **dict.fromkeys(["no object", "translation_a_to_b"], "ab"),
+        "no text": {"prefix": 3}, "blank": {"prefix": " "}, "lines": {"prefix": "a\nb"},
+        "long": {"prefix": "a" * 101}, "none": {},
+    }  # fmt: skip
+    write_folder(tmp_path / "t5", {"task_specific_params": tasks})
+    checkpoint = imported(tmp_path / "t5")
+    assert checkpoint.about.tasks == {"ab: ": ("", ""), "b a to c: ": ("en", "de")}
+    translator = Translator(checkpoint)
+    assert translator.parts("B a to c: ba ba. Ab ab.") == ["ba ba.", "Ab ab."]
+    assert translator.parts("ab: ba ba. Ab ab.") == ["ba ba. Ab ab."]
+    for wrong in ([1], "text", {"x": [1]}):
+        write_folder(tmp_path / repr(wrong), {"task_specific_params": wrong})
+        assert imported(tmp_path / repr(wrong)).about.tasks == {}
 
 
 def save_bin(folder: Path, tensors: dict[str, Tensor]) -> None:

@@ -76,8 +76,8 @@ class _Notes:
             known = ", ".join(tag.strip() for tag in self.tasks)
             yield (
                 f"Note: {counted(len(self.without_task), what)} without a tag of a task at the "
-                f"beginning, by which the model knows what to do ({known}); the first is {what} "
-                f"{self.without_task[0]:,}"
+                f"beginning, by which a model of several knows what to do ({known}); the first is "
+                f"{what} {self.without_task[0]:,}"
             )
         if self.divided:
             yield (

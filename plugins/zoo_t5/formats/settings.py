@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from typing import Any
 
 from zoo.interop import Generation, Reasons, Source
@@ -36,6 +38,12 @@ LARGEST, DEEPEST = 65_536, 512
 
 LARGEST_VOCABULARY = 10_000_000
 """The largest vocabulary."""
+
+TRANSLATION = re.compile(r"translation_([A-Za-z]{2,3})_to_([A-Za-z]{2,3})")
+"""The name of a task that translates."""
+
+LONGEST_PREFIX, MOST_TASKS = 100, 100
+"""The most characters of a task's prefix, and the most tasks."""
 
 
 class Settings:
@@ -160,6 +168,22 @@ class Settings:
     def _by_version_5(self) -> bool:
         version = str(self.given.get("transformers_version", "")).partition(".")[0]
         return version.isdecimal() and int(version) >= 5
+
+    def tasks(self) -> dict[str, tuple[str, str]]:
+        """Return the prefixes of `task_specific_params`, each with the codes of its languages.
+
+        The name of a translation has them, such as `translation_en_to_de`; others have none.
+        """
+        given, tasks = self.given.get("task_specific_params"), dict[str, tuple[str, str]]()
+        entries = given.items() if isinstance(given, dict) else ()
+        for name, values in islice(entries, MOST_TASKS):
+            prefix = values.get("prefix") if isinstance(values, dict) else None
+            if not isinstance(prefix, str) or len(prefix) > LONGEST_PREFIX:
+                continue
+            if prefix.strip() and prefix.isprintable():
+                match = TRANSLATION.fullmatch(name)
+                tasks[prefix] = (match[1], match[2]) if match else ("", "")
+        return tasks
 
     def check_own_output(self, reasons: Reasons) -> None:
         """Add a reason if it is unclear whether an output that differs from the embedding is used.

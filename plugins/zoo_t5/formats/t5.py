@@ -33,6 +33,7 @@ EMBEDDINGS = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tok
 class T5Folder(Importer):
     """Reads a folder in which `config.json` names the model type t5, mt5 or umt5."""
 
+    version = 2
     files = ("config.json", "generation_config.json", *TOKENIZER_FILES, *WEIGHT_FILES)
     options = {  # noqa: RUF012  # a class variable, as declared
         "tokenizer": f"{BYTES}: texts are cut into bytes, for a ByT5 without tokenizer_config.json"
@@ -61,7 +62,7 @@ class T5Folder(Importer):
         reasons.raise_if_any()
         config = {**settings.config, "share": share}
         decoding = settings.generation.decoding(_banned(settings, rows, tokenizer), reasons)
-        about = About(decoding=decoding, origin="imported")
+        about = About(decoding=decoding, origin="imported", tasks=settings.tasks())
         return Imported("t5", settings.kind, config, weights, tokenizer, tokenizer, about)
 
 
