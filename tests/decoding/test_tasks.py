@@ -120,9 +120,7 @@ def test_an_ensemble_has_the_tasks_of_its_first_member(tasks: Translator) -> Non
 
 def test_the_command_line_notes_texts_without_a_tag(run: Callable[..., Result]) -> None:
     made = run("translate", TASKS, "date: 3 March 2021", "Hello", " ", "phone: hello")
-    note = (
-        "Note: 2 texts without a tag of a task at the beginning, by which a model of several"
-    )
+    note = "Note: 2 texts without a tag of a task at the beginning, by which a model of several"
     assert note in made.stderr
     assert "(numbers:, date:, phones:, en-fr:" in made.stderr
     assert "the first is text 2" in made.stderr

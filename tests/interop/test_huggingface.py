@@ -22,8 +22,9 @@ from torch import Tensor
 import zoo
 from tests.interop.checkpoints import SOURCES, TARGETS, checkpoint, write
 from tests.interop.huggingface import marian
+from tests.interop.test_families import folder_of as m2m100
 from zoo.data.batches import batch_sources
-from zoo.errors import ConversionError
+from zoo.errors import CheckpointError, ConversionError
 from zoo.interop.exporter import export_checkpoint
 from zoo.registry.registry import default_registry
 from zoo.translation.translator import Translator
@@ -32,21 +33,21 @@ LEARNED = {
     "positions": "learned", "position_offset": 2, "max_source_positions": 40,
     "max_target_positions": 40,
 }  # fmt: skip
+M2M100 = {"norm": "pre", "positions": "fairseq", "position_offset": 1}
 CONFIGS: dict[str, dict[str, Any]] = {
     "Marian, all shared": {"share": "all"},
     "Marian, target shared, no biases": {"share": "target", "attention_bias": False},
     "Marian, untied, gelu": {"share": "none", "activation": "gelu", "output_bias": False},
+    "Marian, own output": {"share": "embeddings"},
     "Pegasus": {"norm": "pre", "share": "all", "scale_embeddings": False},
+    "Pegasus, own output": {"norm": "pre", "share": "embeddings"},
     "Pegasus, learned": {"norm": "pre", "share": "all", **LEARNED, "position_offset": 0},
     "BART": {"share": "all", "embedding_norm": True, **LEARNED},
     "mBART, untied": {"norm": "pre", "embedding_norm": True, "activation": "gelu", **LEARNED},
-    "M2M-100": {
-        "norm": "pre",
-        "share": "all",
-        "positions": "fairseq",
-        "position_offset": 1,
-        "output_bias": False,
-    },
+    "M2M-100": {**M2M100, "share": "all", "output_bias": False},
+    "M2M-100, own output": {**M2M100, "share": "embeddings", "output_bias": False},
+    "M2M-100 with a bias": {**M2M100, "share": "all"},
+    "M2M-100 with a bias, untied": {**M2M100, "share": "none"},
 }
 
 
@@ -142,7 +143,7 @@ def test_logits_are_equal(name: str, tmp_path: Path) -> None:
     expected = made.model(source, mask, target).logits
     actual = Reference(tmp_path / "out").logits(source, mask, target)
     assert torch.allclose(actual, expected, atol=1e-4)
-    if name in ("mBART, untied", "M2M-100"):
+    if name.startswith(("mBART", "M2M-100")):
         with pytest.raises(ConversionError, match="imported: its vocabulary has no tags of langu"):
             zoo.load(tmp_path / "out")
     else:
@@ -278,10 +279,12 @@ def test_an_imported_marian_folder_is_written_again(tags: tuple[str, ...], tmp_p
 
 
 def tuned(parent: Path, out: Path) -> Path:
-    """Write a checkpoint that differs from its parent in the row of its begin token."""
+    """Write a checkpoint that differs from its parent in the begin token's row, and the biases."""
     made = zoo.load(parent).checkpoint
     with torch.no_grad():
         made.model.get_parameter("target_embedding.weight")[1] += 0.5
+        bias = made.model.get_parameter("output.bias")
+        bias.add_(torch.linspace(-0.3, 0.3, len(bias)))
     return write(replace(made, about=replace(made.about, origin="fine-tuned")), out)
 
 
@@ -391,7 +394,7 @@ def test_an_imported_folder_is_written_again(name: str, tmp_path: Path) -> None:
     assert again.translate(SOURCES, max_length=8) == expected
 
 
-@pytest.mark.parametrize("name", ["BART", "Pegasus", "mBART, untied"])
+@pytest.mark.parametrize("name", TAGS)
 def test_a_tuned_folder_gets_an_entry_from_which_the_decoder_starts(
     name: str, tmp_path: Path
 ) -> None:
@@ -401,11 +404,43 @@ def test_a_tuned_folder_gets_an_entry_from_which_the_decoder_starts(
     )
 
 
-def test_a_tuned_nllb_is_refused_for_its_output_bias(tmp_path: Path) -> None:
+def test_a_tuned_m2m100_names_its_tags_and_its_start(tmp_path: Path) -> None:
+    config, _ = m2m100(tmp_path / "foreign", "m2m100")
+    size = config["vocab_size"]
+    check_tuned(tmp_path, size)
+    for parent, more in (("foreign", []), ("tuned", ["<start>"])):
+        zoo.export(tmp_path / parent, "huggingface", tmp_path / f"{parent}-again")
+        written = tmp_path / f"{parent}-again"
+        settings = json.loads((written / "tokenizer_config.json").read_text())
+        named = settings["additional_special_tokens"]
+        assert (named[0], named[99], named[100:]) == ("__af__", "__zu__", more)
+        decoder = settings["added_tokens_decoder"]
+        assert [decoder[key]["content"] for key in decoder] == named
+        assert [*decoder][:100] == [str(size - 108 + i) for i in range(100)]
+        assert [*decoder][100:] == [str(size)] * len(more)
+
+
+def test_a_bias_that_an_output_matrix_cannot_hold_is_refused(tmp_path: Path) -> None:
+    """The last norm of M2M-100 stands for it, unless the sum of all β / γ is near 0."""
     folder_of("M2M-100", tmp_path / "foreign")
-    parent = tuned(tmp_path / "foreign", tmp_path / "tuned")
-    with pytest.raises(ConversionError, match="a bias in the output layer: M2M-100 has none"):
-        zoo.export(parent, "huggingface", tmp_path / "out")
+    made = zoo.load(tuned(tmp_path / "foreign", tmp_path / "tuned")).checkpoint
+    for value in (0.0, 1e-6):
+        with torch.no_grad():
+            made.model.get_parameter("decoder_norm.bias").fill_(value)
+        parent = write(made, tmp_path / str(value))
+        with pytest.raises(ConversionError, match="a bias in the output layer, which M2M-100's"):
+            zoo.export(parent, "huggingface", tmp_path / "out")
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "t5"])
+def test_weights_that_16_bits_cannot_hold_are_refused(architecture: str, tmp_path: Path) -> None:
+    made = checkpoint(architecture, share="all")
+    with torch.no_grad():
+        made.model.get_parameter("target_embedding.weight")[7, 3] = 1e6
+    with pytest.raises(CheckpointError, match=r"cannot be converted to float16: .*shared.weight"):
+        export_checkpoint(made, "huggingface", tmp_path / "out", default_registry(), "float16")
+    assert not list(tmp_path.iterdir())
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry(), "bfloat16")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -417,7 +452,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "FSMT": ({"norm": "post", "positions": "fairseq"}, ["is that of FSMT, which is only imported"]),
     "the vocabulary": (
         {"norm": "pre", "share": "all", "positions": "fairseq"},
-        ["position_offset is 0: theirs is 1", "a bias in the output layer: M2M-100 has none"],
+        ["position_offset is 0: theirs is 1"],
     ),
 }
 

@@ -7,6 +7,7 @@ architecture whose weights they know.
 from zoo.checkpoint.about import LIST_LIMIT as LIST_LIMIT
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
+from zoo.checkpoint.checkpoint import in_dtype as in_dtype
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
@@ -90,6 +91,7 @@ __all__ = [
     "check_weight",
     "checked_frame",
     "export_card",
+    "in_dtype",
     "literal",
     "open_weights",
     "piece_names",

@@ -102,7 +102,9 @@ class ProjectImporter(Importer, Generic[P]):
         made = Weights({name: _maker(weight) for name, weight in weights.items()})
         known = [(code,) if LANGUAGE.fullmatch(code) else () for code in self.languages(checkpoint)]
         decoding = self.decoding(checkpoint)
-        about = About(*known, decoding=decoding, origin="imported", own_penalty=self.own_penalty)
+        about = About(
+            known[0], known[1], decoding=decoding, origin="imported", own_penalty=self.own_penalty
+        )
         tokenizers = checkpoint.tokenizers
         return Imported(self.architecture, self.project, config, made, *tokenizers, about)
 

@@ -16,6 +16,7 @@ from zoo.interop import (
     ForeignTokenizer,
     TokenizersPipeline,
     export_card,
+    in_dtype,
     recommended_search,
     write_fast_tokenizer,
     write_json,
@@ -61,8 +62,7 @@ class HuggingFace(Exporter):
     def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
         """Write the folder."""
         config, ids = cast(T5Config, checkpoint.config), ids_of(checkpoint)
-        kind = getattr(torch, precision)
-        weights = {n: weight.to(kind) for n, weight in foreign_weights(checkpoint, ids).items()}
+        weights = in_dtype(foreign_weights(checkpoint, ids), precision)
         write_tensors(folder / "model.safetensors", weights)
         start = start_of(checkpoint, ids)
         special = {

@@ -9,13 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
 
-import torch
-
 from zoo.interop import (
     Checkpoint,
     Exporter,
     ForeignTokenizer,
     export_card,
+    in_dtype,
     recommended_search,
     write_json,
     write_tensors,
@@ -28,7 +27,12 @@ from zoo_transformer.formats.huggingface_vocabulary import (
     tokenizer_reasons,
     write_tokenizer,
 )
-from zoo_transformer.formats.huggingface_weights import POSITIONS, foreign_weights, output_bias
+from zoo_transformer.formats.huggingface_weights import (
+    POSITIONS,
+    foreign_weights,
+    holds_bias,
+    output_bias,
+)
 
 ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu", "tanh": "tanh"
@@ -82,7 +86,7 @@ class HuggingFace(Exporter):
         """Return what the class of its norm and positions cannot express."""
         config = cast(TransformerConfig, checkpoint.config)
         family = family_of(config)
-        shares = ["none", "all"]
+        shares = ["none", "embeddings", "all"]
         lacking = f"no class has norm {config.norm} with positions {config.positions}"
         if (config.norm, config.positions) == ("post", "fairseq"):
             lacking = "norm post with positions fairseq is that of FSMT, which is only imported"
@@ -119,12 +123,12 @@ class HuggingFace(Exporter):
         """Write the folder."""
         config = cast(TransformerConfig, checkpoint.config)
         family = cast(Family, family_of(config))
-        kind = getattr(torch, precision)
         both = _numberings(checkpoint, family)
-        weights = {name: w.to(kind) for name, w in foreign_weights(checkpoint, *both).items()}
+        weights = in_dtype(foreign_weights(checkpoint, *both), precision)
         write_tensors(folder / "model.safetensors", weights)
         model = foreign_config(config, family, *both)
-        write_json(folder / "config.json", {**model, "dtype": precision})
+        tied = {"tie_word_embeddings": "lm_head.weight" not in weights}
+        write_json(folder / "config.json", {**model, **tied, "dtype": precision})
         write_json(folder / "generation_config.json", generation(checkpoint, both[1]))
         write_tokenizer(checkpoint, family.model_type, *both, folder)
 
@@ -161,8 +165,8 @@ def _vocabulary_reasons(checkpoint: Checkpoint, family: Family) -> list[str]:
     if config.position_offset != offset:
         reasons.append(f"position_offset is {config.position_offset}: theirs is {offset}")
     weights = dict(checkpoint.model.named_parameters())
-    if family.model_type == "m2m_100" and bool(output_bias(weights, target).any()):
-        reasons.append("a bias in the output layer: M2M-100 has none")
+    if family.model_type == "m2m_100" and not holds_bias(output_bias(weights, target), weights):
+        reasons.append("a bias in the output layer, which M2M-100's matrix cannot hold")
     return reasons
 
 
@@ -194,7 +198,6 @@ def foreign_config(
         "max_position_embeddings": config.max_source_positions if learned else POSITIONS,
         "activation_function": ACTIVATIONS[config.activation],
         "scale_embedding": config.scale_embeddings,
-        "tie_word_embeddings": config.share in ("target", "all"),
         "dropout": config.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
@@ -216,6 +219,6 @@ def foreign_config(
     if family.model_type == "marian":
         values |= {
             "decoder_vocab_size": len(target.ids),
-            "share_encoder_decoder_embeddings": config.share == "all",
+            "share_encoder_decoder_embeddings": config.share in ("embeddings", "all"),
         }
     return values

@@ -195,7 +195,7 @@ def _write_marian(
 ) -> dict[str, Any]:
     """Write both SentencePiece models and the vocabularies; return the configuration."""
     about = checkpoint.about
-    separate = cast(TransformerConfig, checkpoint.config).share != "all"
+    separate = cast(TransformerConfig, checkpoint.config).share in ("none", "target")
     for name, tokenizer in (
         ("source.spm", checkpoint.source_tokenizer),
         ("target.spm", checkpoint.target_tokenizer),
@@ -224,11 +224,22 @@ def _write_m2m100(
     (folder / "sentencepiece.bpe.model").write_bytes(tokenizer.engine.model)
     first = min(source.of(tag) for tag in tokenizer.tags.values())
     write_json(folder / "vocab.json", _ids(source.names[:first]))
+    tags = [source.of(tag) for tag in tokenizer.tags.values()]
+    special = {i: source.names[i] for i in sorted(tags)}
+    started = {}
+    if BEGIN in target.ids:
+        special[target.start] = started["bos_token"] = target.names[target.start]
+    flags = dict.fromkeys(("lstrip", "normalized", "rstrip", "single_word"), False)
     return {
         "tokenizer_class": "M2M100Tokenizer",
         "language_codes": CODES.get(len(tokenizer.tags), "m2m100"),
         "num_madeup_words": MADE_UP,
+        "added_tokens_decoder": {
+            str(i): {"content": text, **flags, "special": True} for i, text in special.items()
+        },
+        "additional_special_tokens": [*special.values()],  # no decoded text has them
         **languages,
+        **started,
     }
 
 

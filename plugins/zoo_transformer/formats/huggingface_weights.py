@@ -13,6 +13,14 @@ from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.huggingface_vocabulary import Numbering
 from zoo_transformer.network import sinusoids
 
+PARTS = ("weight", "bias")
+
+ROUNDING = 1e-4
+"""How much rounding may change a logit where the output matrix holds its bias."""
+
+NEVER = -1_000.0
+"""A logit without probability: e^−1000 = 0. Lower ones, such as the begin token's, are as good."""
+
 POSITIONS = 1024
 """Positions in the table of Pegasus: it reads and writes no more tokens."""
 
@@ -35,16 +43,19 @@ def foreign_weights(
     rows = torch.tensor(target.ids)
     embedding = weights["target_embedding.weight"][rows][:, order]
     result: dict[str, Tensor] = {}
-    if config.share == "all":
+    output = _own_output(weights, config, target)
+    if config.share == "all" and output is None:
         result["model.shared.weight"] = embedding
     else:
-        matrix = weights["source_embedding.weight"][torch.tensor(source.ids)][:, order]
+        matrix = weights.get("source_embedding.weight", weights["target_embedding.weight"])
+        matrix = matrix[torch.tensor(source.ids)][:, order]
         result["model.encoder.embed_tokens.weight"] = matrix
         result["model.decoder.embed_tokens.weight"] = embedding
-        if (config.norm, config.positions) != ("post", "interleaved"):  # named in all but Marian
-            result["model.shared.weight"] = matrix.clone()
-        if config.share == "none":
-            result["lm_head.weight"] = weights["output.weight"][rows][:, order]
+        both = config.share in ("none", "target")
+        if not both or (config.norm, config.positions) != ("post", "interleaved"):
+            result["model.shared.weight"] = matrix.clone()  # separate in Marian alone
+    if output is not None:
+        result["lm_head.weight"] = output[:, order]
     if config.positions != "fairseq":  # M2M-100 has no output bias
         result["final_logits_bias"] = output_bias(weights, target)[None]
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
@@ -63,6 +74,38 @@ def foreign_weights(
         for number in range(layers):
             _layer(result, f"model.{side}.layers.{number}", weights, f"{side}.{number}", order)
     return {name: weight.contiguous() for name, weight in result.items()}
+
+
+def _own_output(
+    weights: Mapping[str, Tensor], config: TransformerConfig, target: Numbering
+) -> Tensor | None:
+    """Return the output matrix, (V, d), or None if it is the embedding of the target."""
+    own = weights.get("output.weight")
+    bias = output_bias(weights, target)
+    if own is None and (config.positions != "fairseq" or not bias.any()):
+        return None
+    matrix = (weights["target_embedding.weight"] if own is None else own)[torch.tensor(target.ids)]
+    return with_bias(matrix, bias, weights) if config.positions == "fairseq" else matrix
+
+
+def with_bias(matrix: Tensor, bias: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
+    """Return an output matrix, (V, d), that gives the same logits without a bias, (V).
+
+    The last norm gives h = γ x + β, where the x have the sum 0: the sum of all h / γ is that of all
+    β / γ. A bias is therefore a multiple of 1 / γ, which is added to its row.
+    """
+    gamma, beta = (weights[f"decoder_norm.{kind}"].double() for kind in PARTS)
+    multiples = bias.double().clamp(min=NEVER) / (beta / gamma).sum()
+    return (matrix.double() + multiples[:, None] / gamma).float()
+
+
+def holds_bias(bias: Tensor, weights: Mapping[str, Tensor]) -> bool:
+    """Return whether `with_bias` changes no logit by more than `ROUNDING`."""
+    gamma, beta = (weights[f"decoder_norm.{kind}"].detach().double() for kind in PARTS)
+    terms = (len(gamma) + (beta / gamma).abs().sum()) / (beta / gamma).sum().abs()
+    largest = bias[bias > NEVER].abs().max()
+    worst = float(terms * largest * torch.finfo(torch.float32).eps)
+    return worst < ROUNDING or not bias.any()
 
 
 def output_bias(weights: Mapping[str, Tensor], target: Numbering) -> Tensor:
@@ -108,5 +151,5 @@ def _layer(
 def _norm(
     result: dict[str, Tensor], name: str, weights: Mapping[str, Tensor], path: str, order: Tensor
 ) -> None:
-    for kind in ("weight", "bias"):
+    for kind in PARTS:
         result[f"{name}.{kind}"] = weights[f"{path}.{kind}"][order]
