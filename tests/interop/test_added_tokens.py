@@ -23,6 +23,7 @@ from tests.interop.t5_folder import PIECES, tokenizer_json, write_folder
 from tests.interop.t5_folder import imported as imported_t5
 from tests.interop.test_families import folder_of, imported, names_of
 from tests.interop.test_fsmt import fsmt
+from tests.interop.test_huggingface import folder_of as folder_of_export
 from tests.interop.test_t5 import sentencepiece_model
 from zoo.data.foreign_tokenizer import ForeignTokenizer
 from zoo.errors import ConversionError
@@ -272,6 +273,21 @@ def test_special_tokens_may_be_text(split: bool, tmp_path: Path) -> None:
     tokenizer = imported_t5(tmp_path / "t5").source_tokenizer
     pieces = [tokenizer.token(i) for i in tokenizer.encode(["a<extra_id_0>b<hl>a"])[0]]
     assert ("<extra_id_0>" in pieces, "<hl>" in pieces) == (not split, True)
+
+
+@pytest.mark.parametrize("name", ["BART", "mBART, untied", "M2M-100"])
+def test_a_special_token_is_read_and_not_written(name: str, tmp_path: Path) -> None:
+    folder_of_export(name, tmp_path / "a")
+    file = tmp_path / "a" / "tokenizer.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    flags = {**content["added_tokens"][0], "content": "w0", "id": content["model"]["vocab"]["w0"]}
+    content["added_tokens"].append(flags)
+    file.write_text(json.dumps(content), encoding="utf-8")
+    checkpoint = imported(tmp_path / "a")
+    for tokenizer in (checkpoint.source_tokenizer, checkpoint.target_tokenizer):
+        (ids,) = tokenizer.encode(["a w0 dog"])
+        assert "w0" in [tokenizer.token(i) for i in ids]
+        assert "w0" not in tokenizer.decode(ids)
 
 
 def test_t5_needs_the_end_token_after_a_text(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from zoo_transformer.formats.tokenizer_files import (
     from_sentencepiece,
     pipeline_names,
     read_pipeline,
+    special_ids,
 )
 from zoo_transformer.formats.transformers_folder import (
     CONFIG,
@@ -161,9 +162,11 @@ class Multilingual(HuggingFaceImporter):
         others = {i for i, name in names.items() if name in ("<s>", "<mask>")}
         # tags that cannot be chosen are entries without text
         others |= {i for i, name in names.items() if not tags and TAG.fullmatch(name)}
+        content = read_pipeline(folder) if folder.source.has(PIPELINE) else {}
+        others |= special_ids(content)
         framing = Framing(tags, control=others, tags_last=self.tags_last and side == "source")
-        if folder.source.has(PIPELINE):
-            return from_pipeline(folder, read_pipeline(folder), rows, framing, side)
+        if content:
+            return from_pipeline(folder, content, rows, framing, side)
         folder.check_added([name for name in names.values() if TAG.fullmatch(name)])
         return from_sentencepiece(folder, MODEL, rows, names, framing, side)
 
