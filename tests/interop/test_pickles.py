@@ -160,7 +160,14 @@ def test_a_file_with_a_part_twice_is_refused(tmp_path: Path) -> None:
         read_pickle(tmp_path / "a.pt")
 
 
-@pytest.mark.parametrize("content", [b"", b"text", b"\x80\x02", b"PK\x03\x04 torn", b"\x80\x02."])
+HUGE = (1 << 62).to_bytes(8, "little")
+"""A length that no file has."""
+
+FALSE = [b"", b"text", b"\x80\x02", b"PK\x03\x04 torn", b"\x80\x02.", b"\x80\x04\x8e" + HUGE,
+         b"\x80\x04\x8d" + HUGE + b"abc.", b"\x80\x05\x96" + HUGE]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", FALSE)
 def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(content)
     with pytest.raises(ConversionError, match=r"it is (not a checkpoint of|incomplete)"):

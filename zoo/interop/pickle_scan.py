@@ -13,7 +13,7 @@ import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING  # Python 2's names, as torch reads them
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from zoo.errors import ConversionError
 
@@ -52,12 +52,27 @@ def _instructions(path: Path, what: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and the argument of each instruction of the pickles of a file."""
     counter = itertools.count(1)
     for file in _pickles(path, what):
-        for opcode, argument, _ in pickletools.genops(file):
+        for opcode, argument, _ in pickletools.genops(cast("IO[bytes]", _Bounded(file))):
             if next(counter) > MOST_INSTRUCTIONS:
                 raise ConversionError(
                     what, f"its pickle has more than {MOST_INSTRUCTIONS:,} instructions"
                 )
             yield opcode.name, argument
+
+
+class _Bounded:
+    """A stream that reads no more at once than a pickle may have, whatever length one states."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes, or fewer."""
+        return self.file.read(min(size, MOST_PICKLE))
+
+    def readline(self) -> bytes:
+        """Read a line, or the beginning of one."""
+        return self.file.readline(MOST_PICKLE)
 
 
 def _pickles(path: Path, what: str) -> Iterator[IO[bytes]]:
