@@ -108,6 +108,10 @@ class UnknownNameError(ZooError):
         super().__init__(f"unknown {kind} {name[:NAME_LIMIT]!r}", why, next)
 
 
+class ArgumentError(ZooError, TypeError):
+    """An argument of a function that is of another type than it reads."""
+
+
 class ConfigError(ZooError):
     """Invalid configuration or recipe values; all of them are listed at once."""
 

@@ -17,7 +17,6 @@ from zoo.errors import (
     CheckpointError,
     ConfigError,
     PluginError,
-    UnknownNameError,
     ZooError,
 )
 from zoo.registry.config import Config, parse_settings
@@ -280,7 +279,10 @@ def test_a_vocabulary_of_no_size_is_refused(size: Any) -> None:
         zoo.create_model("rnnsearch-tiny", source_vocab=12, target_vocab=size)
 
 
-@pytest.mark.parametrize("name", [None, 5])
-def test_what_is_no_name_is_an_unknown_name(name: Any) -> None:
-    with pytest.raises(UnknownNameError, match="unknown model '"):
-        zoo.create_model(name)
+def test_constructors_answer_wrong_values_as_settings_do() -> None:
+    message = "invalid Recipe: steps = 0: .*; unknown key 'batch_token' .did you mean batch_tokens"
+    with pytest.raises(ConfigError, match=message):
+        zoo.Recipe(steps=0, batch_token=3)  # type: ignore[call-arg]  # wrong
+    assert zoo.Recipe.parse({"freeze": ["encoder.*"]}, "x").freeze == ("encoder.*",)
+    with pytest.raises(ConfigError, match="invalid Reading: one = 3"):
+        Reading(one=3)  # type: ignore[arg-type]  # wrong

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import zoo
 from zoo import hookimpl
 from zoo.errors import UnknownNameError
 from zoo.registry.api import API
@@ -61,9 +60,10 @@ def test_the_error_for_an_unknown_name_suggests_near_names() -> None:
 
 
 def test_what_is_no_text_is_an_unknown_name() -> None:
+    shelf: Shelf[int] = Shelf("model")
     for name in (["tiny"], Path("seq2seq-tiny"), 3, None):
         with pytest.raises(UnknownNameError, match="unknown model") as error:
-            zoo.create_model(name)  # type: ignore[arg-type]  # wrong
+            shelf.find(name)  # type: ignore[arg-type]  # wrong
         assert type(name).__name__ in str(error.value) or str(name) in str(error.value)
 
 

@@ -236,7 +236,7 @@ def test_the_error_of_a_too_large_exhaustive_search_states_its_size() -> None:
         ({"beam": 0}, "`--beam` must be an integer of at least 1 and at most 10,000, not 0"),
         ({"beam": True}, "`--beam` must be an integer of at least 1 and at most 10,000, not True"),
         ({"beam": 2, "n_best": 3}, "`--n-best 3` needs a beam of at least 3"),
-        ({"sample": True, "temperature": -1.0}, "`--temperature` must be a number above 0, not -1"),
+        ({"sample": True, "temperature": -1.0}, "above 0 and at most 1,000,000, not -1"),
         ({"temperature": 0.5}, "`--temperature` needs `--sample`"),
         ({"length_penalty": -1.0}, "`--length-penalty` must be a number of at least 0"),
         ({"length_penalty": math.nan}, "`--length-penalty` must be a number of at least 0"),

@@ -237,7 +237,7 @@ def test_no_file_is_written_if_a_line_is_invalid(
     [
         (("--beam", 2, "--n-best", 3), "`--n-best 3` needs a beam of at least 3"),
         (("--beam", 0), "`--beam` must be an integer of at least 1 and at most 10,000, not 0"),
-        (("--sample", "--temperature", -1), "`--temperature` must be a number above 0, not -1.0"),
+        (("--sample", "--temperature", -1), "above 0 and at most 1,000,000, not -1.0"),
         (("--exhaustive",), "targets to rank"),
         (("--max-source-length", 3), "max_source_length is 3"),
     ],

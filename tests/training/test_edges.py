@@ -357,8 +357,8 @@ def test_recipes_with_any_text_are_read_again(tmp_path: Path, registry: Registry
         ({"from_": "x", "new_vocabulary": "src"}, "not source or target or both"),
         ({"limit": -1}, "limit is -1"),
         ({"limit": "x"}, "limit is 'x'"),
-        ({"settings": [1]}, r"settings is \[1\], not a mapping"),
-        ({"out": None}, "out is None, not the path of a folder"),
+        ({"settings": {1: 2}}, "settings has keys that are not text"),
+        ({"freeze": [3]}, "freeze has 3, not a name or a path"),
     ],
 )
 def test_arguments_from_python_are_checked(

@@ -16,7 +16,7 @@ from click.testing import Result
 import zoo
 from zoo.data.datasets import _held_out, text_hash
 from zoo.data.pairs import write_pairs
-from zoo.errors import CheckpointError, ConfigError
+from zoo.errors import ArgumentError, CheckpointError, ConfigError
 from zoo.registry.events import Event, Report, Stopped
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
@@ -303,18 +303,22 @@ def test_a_dash_is_standard_output(parent: Path, tmp_path: Path, run: Run) -> No
 
 
 def test_arguments_of_other_kinds_are_refused_together(pairs: str, tmp_path: Path) -> None:
-    wrong: Any = {"recipe": 3, "on_event": 4, "also_score": 5, "freeze": [6]}
-    with pytest.raises(ConfigError) as error:
-        zoo.train(["a"], pairs, tmp_path / "out", **wrong)  # type: ignore[arg-type]  # wrong
-    assert str(error.value).partition(": ")[2].split("; ") == [
-        "model is ['a'], not a name",
-        "recipe is 3, not a name or a path",
+    wrong: Any = {"recipe": 3, "on_event": 4, "settings": [1], "shard": "no"}
+    with pytest.raises(ArgumentError) as error:
+        zoo.train(["a"], pairs, None, **wrong)  # type: ignore[arg-type]  # wrong
+    assert error.value.why.split("; ") == [
+        "model is ['a'], not a text",
+        "out is None, not a text or a path",
+        "recipe is 3, not a text or a path",
+        "settings is [1], not a mapping",
+        "shard is 'no', not True or False",
         "on_event is 4, not a function",
-        "also_score has 5, not a name or a path",
-        "freeze has 6, not a name or a path",
     ]
-    with pytest.raises(ConfigError, match="on_event is 4, not a function"):
+    with pytest.raises(ArgumentError, match="on_event is 4, not a function"):
         zoo.resume(tmp_path / "out", on_event=wrong["on_event"])
+    lists: Any = {"also_score": 5, "freeze": [6]}
+    with pytest.raises(ConfigError, match=r"also_score has 5.*; freeze has 6, not a name"):
+        zoo.train("seq2seq-tiny", pairs, tmp_path / "out", **lists)
 
 
 def test_a_name_that_the_system_refuses_is_answered(pairs: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from glob import escape
 from itertools import islice
@@ -19,6 +19,7 @@ from zoo.data.jsonl import read_jsonl
 from zoo.data.pairs import PairLike, checked_pairs
 from zoo.data.readers import read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError, shown
+from zoo.registry.arguments import checked
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.registry import Registry
@@ -302,15 +303,24 @@ def _split_languages(spec: str) -> tuple[str, tuple[str, ...]]:
     return (path, parts) if named else (spec, ())
 
 
+@checked
 def hash_split(
-    pairs: list[Pair], held_out: dict[str, int], kept: Collection[str] = ()
+    pairs: Iterable[Pair], held_out: Mapping[str, int], kept: Collection[str] = ()
 ) -> dict[str, list[Pair]]:
     """Split pairs by a hash of the source text, so that no source is in two splits.
 
     `held_out` maps the name of a split to n: it gets one in n distinct sources, at most 1,000. The
     rest is `train`, including the sources in `kept`. The result is the same on every machine, and
     keeps the order of the pairs.
+
+    Raises:
+        DataError: an n is not a whole number of at least 1.
     """
+    wrong = [key for key, part in held_out.items() if not isinstance(part, int) or part < 1]
+    if wrong:
+        why = f"{wrong[0]!r} is {shown(held_out[wrong[0]])}, not a whole number of at least 1"
+        raise DataError("these splits cannot be made", why)
+    pairs = list(pairs)  # also those of a generator, which are read twice
     ranked = sorted({pair.source for pair in pairs}.difference(kept), key=text_hash)
     split_of: dict[str, str] = {}
     start = 0

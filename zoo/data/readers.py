@@ -17,6 +17,7 @@ from zoo.data.headers import check_no_header
 from zoo.data.languages import is_language
 from zoo.data.sources import join_sources
 from zoo.errors import DataError
+from zoo.registry.arguments import checked
 from zoo.registry.declarations import Pair
 from zoo.registry.parameters import MAIN
 
@@ -174,6 +175,7 @@ def has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
+@checked
 def read_parallel(
     source: str | PathLike[str], target: str | PathLike[str], more: Mapping[str, Path] = NO_FILES
 ) -> Iterator[Pair]:
@@ -222,6 +224,7 @@ def _joined_lines(source: Path, more: Mapping[str, Path]) -> Iterator[str]:
         yield join_sources(dict(zip(files, lines, strict=True)))
 
 
+@checked
 def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
     """Yield pairs from the first two columns of a file of tab-separated values.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from zoo.errors import DataError, near
 from zoo.files import parse_json
+from zoo.registry.arguments import checked
 from zoo.registry.parameters import MAIN
 
 
@@ -20,6 +21,7 @@ class Sources(str):
     __slots__ = ()
 
 
+@checked
 def join_sources(sources: Mapping[str, str]) -> Sources:
     """Return several sources as one text: a JSON object; an empty text if there is no main text.
 

@@ -47,7 +47,9 @@ DRAWING = ("temperature", "top_k", "top_p", "seed")
 
 _POSITIVE, _COUNT = Limits(at_least=1), Limits(at_least=1, at_most=10_000)
 _LENGTH, _EXPONENT = Limits(at_least=1, at_most=100_000), Limits(at_least=0, at_most=10)
-_NOT_NEGATIVE = Limits(at_least=0)
+_MOST = 1_000_000  # with larger numbers scores overflow, and are then equal
+_NOT_NEGATIVE = Limits(at_least=0, at_most=_MOST)
+_ABOVE_ZERO = Limits(above=0, at_most=_MOST)
 
 
 def _with_near_names(search: type[T]) -> type[T]:
@@ -118,7 +120,7 @@ class Search:
     repetition_penalty: float = declared(
         1.0,
         "Multiply the log probability of tokens already written; above 1 discourages repetition.",
-        Limits(above=0),
+        _ABOVE_ZERO,
     )
     stop: Literal["safe", "first"] = declared(
         "safe",
@@ -127,7 +129,7 @@ class Search:
         "length.",
     )
     sample: bool = declared(False, "Draw each token at random by its probability.")
-    temperature: float = declared(1.0, "Divide the logits by this before drawing.", Limits(above=0))
+    temperature: float = declared(1.0, "Divide the logits by this before drawing.", _ABOVE_ZERO)
     top_k: int | None = declared(None, "Draw from the K most probable tokens.", _POSITIVE)
     top_p: float | None = declared(
         None,

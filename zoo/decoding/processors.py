@@ -202,7 +202,7 @@ class RepetitionPenalty(LogitsProcessor):
     changes_scores = True
 
     def __init__(self, task: Task[Any, Any], penalty: Annotated[float, Field(gt=0)]) -> None:
-        self.factor = penalty
+        self.factor = float(penalty)
 
     @classmethod
     def create(cls, task: Task[Any, Any], options: Search) -> Self | None:

@@ -27,6 +27,7 @@ from zoo.hub.contract import Hub, Listing, LocalCommit, Progress
 from zoo.hub.digest import FileDigest
 from zoo.hub.hubs import hub_of
 from zoo.registry.address import Address
+from zoo.registry.arguments import checked
 from zoo.registry.catalogue import Released
 from zoo.registry.registry import Registry, default_registry
 
@@ -73,6 +74,7 @@ def locate(
     return pull(given, registry, offline=offline, on_pull=on_pull, progress=progress)
 
 
+@checked
 def pull(
     name: str | PathLike[str],
     registry: Registry | None = None,

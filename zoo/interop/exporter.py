@@ -10,11 +10,12 @@ from typing import ClassVar, cast
 
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.checkpoint.format import CARD
-from zoo.errors import CheckpointError, ConversionError, UnknownNameError, shown
+from zoo.errors import CheckpointError, ConversionError, UnknownNameError
 from zoo.files import whole_folder
 from zoo.interop.export_card import export_card
 from zoo.interop.locate import locate
 from zoo.interop.reasons import Reasons
+from zoo.registry.arguments import checked
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry, default_registry
 from zoo.registry.reporting import Reporting
@@ -104,6 +105,7 @@ def check_precision(exporter: Exporter, precision: str, reasons: Reasons) -> Non
     )
 
 
+@checked
 def export(
     name_or_path: str | PathLike[str],
     format: str,
@@ -125,12 +127,9 @@ def export(
         UnknownNameError: there is no such format.
         ConversionError: the format does not write this architecture or precision, or cannot express
             the checkpoint exactly; lists all reasons.
-        CheckpointError: there is no such checkpoint, it is damaged, or `out` exists or is no path.
+        CheckpointError: there is no such checkpoint, it is damaged, or `out` exists.
         HubError: the checkpoint cannot be pulled.
     """
-    if not isinstance(out, str | PathLike):
-        why = f"out is {shown(out)}, not the path of a folder"
-        raise CheckpointError("nothing can be exported", why)
     registry = registry or default_registry()
     folder = locate(name_or_path, registry)
     export_checkpoint(read(folder, registry), format, Path(out), registry, precision)

@@ -8,15 +8,17 @@ from os import PathLike
 from pathlib import Path
 
 from zoo.checkpoint.checkpoint import read
-from zoo.errors import CheckpointError, ConversionError, shown
+from zoo.errors import ConversionError
 from zoo.hub import push as hub
 from zoo.hub.metadata import check_metadata
 from zoo.interop.exporter import export_checkpoint, exporter_of
 from zoo.interop.locate import locate
 from zoo.registry.address import Address
+from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry, default_registry
 
 
+@checked
 def push(
     checkpoint: str | PathLike[str],
     address: Address | str,
@@ -49,8 +51,6 @@ def push(
         HubError: the push failed.
     """
     registry = registry or default_registry()
-    if not isinstance(checkpoint, str | os.PathLike):
-        raise CheckpointError(f"{shown(checkpoint)} is no checkpoint", "it is no name and no path")
     if format is None:
         if precision is not None:
             raise ConversionError(

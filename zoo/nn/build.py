@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import index
 from typing import Any, SupportsIndex, cast
 
@@ -13,6 +14,7 @@ from zoo.errors import ConfigError, PluginError, shown
 from zoo.nn.contract import UNKNOWN, Memory, Seq2Seq, State
 from zoo.nn.device import pick_device
 from zoo.nn.faults import broken_network
+from zoo.registry.arguments import checked
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
 from zoo.registry.imports import import_object
@@ -96,6 +98,7 @@ def build(
         raise broken_network(network, reason) from error
 
 
+@checked
 def create_model(
     name: str,
     *,
@@ -138,7 +141,10 @@ def _checked_size(side: str, size: object) -> int:
     Raises:
         ConfigError: it is no integer, or is out of bounds.
     """
-    whole = -1 if isinstance(size, bool) or not isinstance(size, SupportsIndex) else index(size)
+    whole = -1
+    if not isinstance(size, bool | type):  # a class has the method too
+        with suppress(TypeError):  # so has an array, of which index accepts a single integer
+            whole = index(cast(SupportsIndex, size))
     if not UNKNOWN < whole <= VOCABULARY_LIMIT:
         raise ConfigError(
             f"{side} cannot be {shown(size)}",

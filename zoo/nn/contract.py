@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import Generic, NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
-from zoo.errors import DecodingError
+from zoo.errors import ArgumentError, DecodingError, shown
 from zoo.nn.tree import Tree
 from zoo.registry.config import Config
 
@@ -221,12 +222,50 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
         """Return why this network cannot be exported to ONNX; by default no reason."""
         return []
 
-    if TYPE_CHECKING:
+    def __call__(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+    ) -> Output:
+        """Call `forward`, after a check of what it is given.
 
-        def __call__(
-            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
-        ) -> Output:
-            """Call `forward`; `nn.Module.__call__` is untyped."""
+        Raises:
+            ArgumentError: these tensors are not a batch.
+        """
+        if not is_batch(source, source_mask, target):
+            raise not_a_batch(source, source_mask, target)
+        return cast(Output, super().__call__(source, source_mask, target, attention))
+
+
+def is_batch(source: Tensor, source_mask: Tensor, target: Tensor) -> bool:
+    """Return whether tensors have the shapes and types of a batch, with a token on each side."""
+    tensors = all(isinstance(each, Tensor) for each in (source, source_mask, target))
+    return (
+        tensors
+        and source.dim() in (2, 3)  # token ids, or feature vectors
+        and source.is_floating_point() == (source.dim() == 3)
+        and source_mask.shape == source.shape[:2]
+        and source_mask.dtype is torch.bool
+        and target.dim() == 2
+        and not target.is_floating_point()
+        and len(target) == len(source)
+        and min(*source.shape, *target.shape) > 0
+    )
+
+
+def not_a_batch(source: object, source_mask: object, target: object) -> ArgumentError:
+    """Return the error for what is no batch, with the shapes and types that it has."""
+    given = {"source": source, "source_mask": source_mask, "target": target}
+    said = [
+        f"{name} is {list(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+        if isinstance(value, Tensor)
+        else f"{name} is {shown(value)}, not a tensor"
+        for name, value in given.items()
+    ]
+    return ArgumentError(
+        "a network cannot read this batch",
+        "; ".join(said),
+        "It reads source (sentences, m) of int64, source_mask (sentences, m) of bool and target "
+        "(sentences, n) of int64, none of them empty",
+    )
 
 
 class Decoded(NamedTuple):

@@ -40,6 +40,20 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    def __init__(self, **values: Any) -> None:
+        """Validate values, by keyword.
+
+        Raises:
+            ConfigError: it lists every wrong key and value.
+        """
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise type(self)._error(f"invalid {type(self).__name__}", error) from None
+
+    # pydantic calls another constructor, by the rules of Python's values, where it reads JSON.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as its own has it
+
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str) -> Self:
         """Validate plain values from TOML, JSON or `--set`, all by the same rules.
@@ -58,10 +72,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate_json(json.dumps(values, default=_plain))
         except ValidationError as error:
-            count = error.error_count()
-            faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
-            more = [f"and {count - 20} more"] if count > 20 else []
-            raise ConfigError(where, "; ".join(faults + more)) from None
+            raise cls._error(where, error) from None
         except FAILURES as error:  # of a plugin's validator
             raise broken_config(cls, f"{type(error).__name__}: {error}") from error
 
@@ -76,6 +87,13 @@ class Settings(BaseModel):
                 cls._fault(fault) for fault in faults if fault["loc"] and fault["type"] != "missing"
             ]
         return []
+
+    @classmethod
+    def _error(cls, where: str, error: ValidationError) -> ConfigError:
+        count = error.error_count()
+        faults = [cls._fault(dict(fault)) for fault in error.errors(include_url=False)[:20]]
+        more = [f"and {count - 20} more"] if count > 20 else []
+        return ConfigError(where, "; ".join(faults + more))
 
     @classmethod
     def _fault(cls, fault: dict[str, Any]) -> str:

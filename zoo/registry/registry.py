@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near
 from zoo.registry import catalogue
+from zoo.registry.arguments import checked
 from zoo.registry.catalogue import Model, Package, Released
 from zoo.registry.declarations import (
     Architecture,
@@ -305,16 +306,19 @@ def _registry_of(plugins: Plugins) -> Registry:
     return registry
 
 
+@checked
 def list_models(pattern: str = "*") -> list[str]:
     """Return the names of all models that match a pattern, such as `transformer*`."""
     return _matching(default_registry().models, pattern)
 
 
+@checked
 def list_checkpoints(pattern: str = "*") -> list[str]:
     """Return the names of all released checkpoints that match a pattern, such as `*en-de`."""
     return _matching(default_registry().checkpoints, pattern)
 
 
+@checked
 def list_datasets(pattern: str = "*") -> list[str]:
     """Return the names of all datasets that match a pattern."""
     return _matching(default_registry().datasets, pattern)

@@ -57,19 +57,21 @@ from zoo.data.batches import Corpus as Corpus
 from zoo.data.batches import Sequences as Sequences
 from zoo.decoding.option import plain_number
 from zoo.errors import DataError
+from zoo.registry.arguments import checked
 from zoo.registry.events import Event
 from zoo.registry.registry import Registry
 from zoo.training import session
 from zoo.training.augmentation import Augmentation as Augmentation
 from zoo.training.own_pairs import Data, as_file
 from zoo.training.progress import run_shown
-from zoo.training.request import Sides, TrainingRequest, check_kinds
+from zoo.training.request import Sides, TrainingRequest, check_items
 from zoo.training.run_folder import OWN_PAIRS
 from zoo.training.schedule import Progress as Progress
 from zoo.training.setup import Setup as Setup
 from zoo.training.training_batch import TrainingBatch as TrainingBatch
 
 
+@checked
 def train(
     model: str | None,
     data: Data,
@@ -88,7 +90,7 @@ def train(
     epochs: int | None = None,
     minutes: float | None = None,
     seed: int | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     shard: bool = False,
     registry: Registry | None = None,
     on_event: Callable[[Event], None] | None = None,
@@ -119,7 +121,7 @@ def train(
         settings: values of the model's configuration and of the recipe.
         steps, epochs, minutes: when to stop; they replace the recipe's own.
         seed: of the weights, the order of the data and dropout.
-        device: `auto`, `cpu`, `cuda`, …
+        device: `auto`, `cpu`, `cuda`, …; or torch's own.
         shard: split the weights among the processes that torchrun started.
         registry: names to look up; by default those of all installed plugins.
         on_event: called with every report, validation and note.
@@ -127,10 +129,11 @@ def train(
             notebook.
 
     Raises:
+        ArgumentError: an argument is of another type.
         ZooError: a name, a setting, the data or the output folder is not valid, or training fails.
     """
     scored, frozen = _listed(also_score or ()), _listed(freeze)
-    check_kinds(out, settings, model, recipe, on_event, also_score=scored, freeze=frozen)
+    check_items(settings, also_score=scored, freeze=frozen)
     copies: list[Path] = []
     request = TrainingRequest(
         model or "",
@@ -149,7 +152,7 @@ def train(
         epochs=plain_number(epochs),
         minutes=plain_number(minutes, whole=False),
         seed=plain_number(seed),
-        device=device,
+        device=str(device),
         shard=shard,
     )
     with torch.inference_mode(False), session.begin(request, registry) as begun:  # with gradients
@@ -174,6 +177,7 @@ def _training_file(data: Data | None, copies: list[Path]) -> str:
     return spec
 
 
+@checked
 def resume(
     out: str | PathLike[str],
     *,
@@ -182,7 +186,7 @@ def resume(
     steps: int | None = None,
     epochs: int | None = None,
     minutes: float | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     shard: bool = False,
     registry: Registry | None = None,
     on_event: Callable[[Event], None] | None = None,
@@ -199,7 +203,6 @@ def resume(
     Raises:
         ZooError: there is no run, its data has changed, or training fails.
     """
-    check_kinds(out, on_event=on_event)
     with (
         torch.inference_mode(False),  # with gradients
         session.resume(
@@ -209,7 +212,7 @@ def resume(
             steps=plain_number(steps),
             epochs=plain_number(epochs),
             minutes=plain_number(minutes, whole=False),
-            device=device,
+            device=str(device),
             shard=shard,
             registry=registry,
         ) as resumed,

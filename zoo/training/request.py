@@ -14,36 +14,15 @@ Sides = Literal["source", "target", "both"]
 """Whose tokenizer a tuned checkpoint learns again, or extends."""
 
 
-def check_kinds(
-    out: object,
-    settings: object = None,
-    model: object = None,
-    recipe: object = None,
-    on_event: object = None,
-    **named: list[object],
-) -> None:
-    """Make sure that the arguments of `zoo.train` are of the kinds that it reads.
-
-    Args:
-        out, settings, model, recipe, on_event: those arguments.
-        named: those that are lists of names or paths.
+def check_items(settings: Mapping[str, object] | None, **named: list[object]) -> None:
+    """Make sure that the settings have names, and that lists of names or paths hold these alone.
 
     Raises:
         ConfigError: it lists all that are of another kind.
     """
     faults = []
-    if not isinstance(out, str | PathLike):
-        faults.append(f"out is {shown(out)}, not the path of a folder")
-    if settings is not None and not isinstance(settings, Mapping):
-        faults.append(f"settings is {shown(settings)}, not a mapping")
-    elif settings and not all(isinstance(key, str) for key in settings):
+    if settings and not all(isinstance(key, str) for key in settings):
         faults.append("settings has keys that are not text")
-    if not isinstance(model, str | None):
-        faults.append(f"model is {shown(model)}, not a name")
-    if not isinstance(recipe, str | PathLike | None):
-        faults.append(f"recipe is {shown(recipe)}, not a name or a path")
-    if on_event is not None and not callable(on_event):
-        faults.append(f"on_event is {shown(on_event)}, not a function")
     for name, values in named.items():
         wrong = [value for value in values if not isinstance(value, str | PathLike)]
         faults += [f"{name} has {shown(value)}, not a name or a path" for value in wrong[:1]]

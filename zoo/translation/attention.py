@@ -98,15 +98,31 @@ class Attention:
         return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>"
 
     def queries(self, kind: str) -> list[str]:
-        """Return the labels of a kind's rows: source tokens, or the tokens that are predicted."""
+        """Return the labels of a kind's rows: source tokens, or the tokens that are predicted.
+
+        Raises:
+            DecodingError: the model has no such kind.
+        """
+        self._of_kind(kind)
         return self._source_keys(kind) if kind == "encoder" else [*self.target, "</s>"]
 
     def keys(self, kind: str) -> list[str]:
-        """Return the labels of a kind's columns: source tokens, or previous target tokens."""
+        """Return the labels of a kind's columns: source tokens, or previous target tokens.
+
+        Raises:
+            DecodingError: the model has no such kind.
+        """
+        self._of_kind(kind)
         previous = ["<s>", *self.target]
         if kind == "decoder":
             return previous
         return self._source_keys(kind) + (previous if kind == "joint" else [])
+
+    def _of_kind(self, kind: str) -> Tensor:
+        if not isinstance(kind, str) or kind not in self.weights:
+            known = f"it has {', '.join(self.weights) or 'none'}"
+            raise DecodingError(f"{self.model} has no attention of kind {shown(kind)}", known)
+        return self.weights[kind]
 
     def _source_keys(self, kind: str) -> list[str]:
         """Return the labels of a kind's keys in the source: its tokens, several or a number."""
@@ -118,8 +134,12 @@ class Attention:
         return [" ".join(tokens[start : start + stride]) for start in starts]
 
     def describe(self, kind: str) -> dict[str, Any]:
-        """Return a kind's number of layers and heads, and its labels, as values for JSON."""
-        layers, heads = self.weights[kind].shape[:2]
+        """Return a kind's number of layers and heads, and its labels, as values for JSON.
+
+        Raises:
+            DecodingError: the model has no such kind.
+        """
+        layers, heads = self._of_kind(kind).shape[:2]
         return {
             "layers": layers,
             "heads": heads,
@@ -135,14 +155,9 @@ class Attention:
         Raises:
             DecodingError: the model has no such kind, layer or head.
         """
-        if kind is not None and kind not in self.weights:
-            raise DecodingError(
-                f"{self.model} has no attention of kind {kind!r}",
-                f"it has {', '.join(self.weights)}",
-            )
         panels = []
         for name in [kind] if kind is not None else self.weights:
-            weights = self.weights[name]
+            weights = self._of_kind(name)
             layers, heads = weights.shape[:2]
             for i in self._select(name, "layer", layer, layers):
                 of_layer = weights.mean(0) if i == "mean" else weights[i - 1]

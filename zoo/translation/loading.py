@@ -10,11 +10,13 @@ from zoo.checkpoint import checkpoint as folder_format
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.interop.locate import locate
 from zoo.nn.device import pick_device
+from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry, default_registry
 from zoo.translation.text_search import Precision
 from zoo.translation.translator import Translator
 
 
+@checked
 def load(
     name_or_path: str | PathLike[str],
     *more: str | PathLike[str],

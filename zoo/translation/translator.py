@@ -16,6 +16,7 @@ from zoo.decoding.option import plain_number
 from zoo.decoding.options import as_flags, combine
 from zoo.errors import DecodingError, shown
 from zoo.nn.contract import Seq2Seq
+from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry
 from zoo.translation.attention import Attention, compute_attention
 from zoo.translation.languages import choose
@@ -63,6 +64,7 @@ class Translator:
         ConversionError: the engine cannot run this checkpoint; lists all reasons.
     """
 
+    @checked
     def __init__(
         self,
         checkpoint: Checkpoint,
@@ -348,10 +350,8 @@ class Translator:
         if not (number := self._search.read_otherwise([s for s in sources if isinstance(s, str)])):
             return []
         are = "source was" if number == 1 else "sources were"
-        return [
-            f"{number:,} {are} read whole, which zoo translate reads by sentences, in parts or in "
-            "another spelling; --sentences scores that"
-        ]
+        which = "which zoo translate reads by sentences, in parts or in another spelling"
+        return [f"{number:,} {are} read whole, {which}; --sentences scores that"]
 
     def search_options(
         self, given: Mapping[str, Any], *, recommended: bool = True
