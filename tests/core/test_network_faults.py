@@ -24,7 +24,7 @@ from zoo.nn import faults
 from zoo.nn.build import build, network_type
 from zoo.nn.contract import Seq2Seq
 from zoo.registry.config import Config
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, default_registry
 from zoo.training.training_batch import TrainingBatch
 
 OWNER = "visitor (zoo-visitor 1.0)"
@@ -288,3 +288,15 @@ def test_a_device_and_numbers_of_numpy() -> None:
         zoo.create_model("transformer-tiny", dim=np.array([1, 2]))
     weights: list[Tensor] = [*zoo.create_model("seq2seq-d2l", device="meta").parameters()]
     assert {weight.device.type for weight in weights} == {"meta"}
+
+
+def test_a_constructor_that_does_not_call_its_base_class_is_named() -> None:
+    class Bare(Seq2Seq):
+        def __init__(self, config: Config, source_vocab: int, target_vocab: int) -> None:
+            torch.nn.Module.__init__(self)
+
+        encode = init_state = step = forward = torch.nn.Module.forward
+
+    config = default_registry().config("seq2seq-tiny")
+    with pytest.raises(PluginError, match=r"it has to call super\(\).__init__\(config, source_v"):
+        build(Bare, config, 9, 9)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +19,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode
 
 from tests.laws import (
     wrong_parameters,
+    wrong_randomness,
     wrong_results,
     wrong_settings,
     wrong_sizes,
@@ -37,11 +40,13 @@ from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry
 from zoo.testing import LAWS, BrokenLawError, Case, Law, case, case_of
 from zoo.testing.outcomes import Outcomes
-from zoo.testing.settings import read_settings
+from zoo.testing.settings import kept_settings, read_settings
 
 LAW = {law.name: law for law in LAWS}
 # Their import fills WRONG.
-assert all((wrong_parameters, wrong_results, wrong_settings, wrong_sizes, wrong_steps))
+assert all(
+    (wrong_parameters, wrong_randomness, wrong_results, wrong_settings, wrong_sizes, wrong_steps)
+)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
@@ -292,9 +297,13 @@ def test_a_network_of_api_1_gets_one_message_from_every_law(law: Law) -> None:
 
 def declared(**parts: Any) -> Case:
     """A case whose only plugin declares the correct network; `parts` override its arguments."""
-    values = {"summary": "a test", "config": f"{Right.__module__}:Right"} | parts
+    values = {
+        "summary": "a test",
+        "config": f"{Right.__module__}:Right",
+        "network": f"{Right.__module__}:Network",
+    } | parts
     datasets = values.pop("datasets", None)
-    architecture = Architecture("right", paper="", network=f"{Right.__module__}:Network", **values)
+    architecture = Architecture("right", paper="", **values)
 
     @hookimpl
     def zoo_architectures() -> list[Architecture]:
@@ -316,6 +325,35 @@ def test_a_declaration_that_imports_torch_is_detected() -> None:
     # The declared module of the config imports torch.
     with pytest.raises(BrokenLawError, match=f"importing {Right.__module__} imports torch"):
         LAW["declaration_imports_no_torch"](declared())
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("import random; random.seed(1)", "changes Python's random numbers"),
+        ("import os; os.environ['ZOO_CARELESS'] = '1'", "changes the environment (ZOO_CARELESS)"),
+        ("import warnings; warnings.filterwarnings('ignore')", "changes the filters of warnings"),
+        ("print('hello')", "prints 'hello\\n'"),
+        ("import tests.laws.networks", ""),
+    ],
+)
+def test_what_an_import_changes_is_detected(
+    line: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"careless_{zlib.crc32(line.encode())}"
+    (tmp_path / f"{name}.py").write_text(f"from {Right.__module__} import Network\n{line}\n")
+    with kept_settings():
+        tried = declared(network=f"{name}:Network")
+        if not fault:
+            LAW["process_settings_stay"](tried)
+            return
+        with pytest.raises(BrokenLawError, match=re.escape(f"importing {name} {fault}")):
+            LAW["process_settings_stay"](tried)
+
+
+def test_fixed_weights_and_dropout_in_training_are_allowed() -> None:
+    LAW["randomness_is_seeded"](case_of(*wrong_randomness.fixed()))
 
 
 def test_a_plugin_with_problems_is_detected() -> None:

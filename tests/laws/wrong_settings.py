@@ -27,6 +27,10 @@ CHANGES: dict[str, Callable[[], object]] = {
     ),
     "torch's precision of products": lambda: torch.set_float32_matmul_precision("medium"),
     "whether torch looks for anomalies": lambda: torch.autograd.set_detect_anomaly(True),
+    "torch's backends (cudnn.benchmark)": lambda: setattr(
+        torch.backends.cudnn, "benchmark", not torch.backends.cudnn.benchmark
+    ),
+    "the environment (ZOO_CHANGED)": lambda: os.environ.update(ZOO_CHANGED="1"),
     "the working directory": lambda: os.chdir(tempfile.gettempdir()),
     "Python's random numbers": lambda: random.seed(0),
     "NumPy's random numbers": lambda: np.random.seed(0),
@@ -71,3 +75,15 @@ def changing(change: Callable[[], object], method: str) -> type[Network]:
 @wrong("process_settings_stay", "step changes whether torch computes gradients (from True to False)")  # fmt: skip  # noqa: E501
 def a_step_that_turns_gradients_off() -> Made:
     return changing(lambda: torch.set_grad_enabled(False), "step")
+
+
+@wrong("process_settings_stay", "step prints '(5, 32)\\n'")
+def a_step_that_prints() -> Made:
+    class Prints(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            print(tuple(state[0].shape))
+            return super().step(token, state, memory, attention)
+
+    return Prints

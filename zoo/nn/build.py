@@ -90,6 +90,9 @@ def build(
         is_usual = torch.get_default_dtype() is torch.float32
         with torch.device(device), _Building(without_values, not is_usual):
             made = network(config, source_vocab, target_vocab)
+            if not hasattr(made, "source_vocab"):
+                call = "super().__init__(config, source_vocab, target_vocab)"
+                raise TypeError(f"it has to call {call}")
         return made if is_usual else made.float()
     except (ValueError, RuntimeError) as error:
         raise ConfigError(f"{network.__name__} cannot be built", str(error)) from error

@@ -16,7 +16,6 @@ from zoo.testing.attention import (
 from zoo.testing.computation import (
     every_precision_trains,
     every_precision_works,
-    process_settings_stay,
     tensors_follow_the_device,
     training_follows_translation,
 )
@@ -55,6 +54,7 @@ from zoo.testing.parameters import (
     parameter_table_matches_network,
     weights_round_trip,
 )
+from zoo.testing.process import process_settings_stay
 from zoo.testing.randomness import randomness_is_seeded
 from zoo.testing.several_steps import beam_steps_are_steps, greedy_steps_are_steps
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from zoo.testing.case import Case
+from zoo.errors import ConfigError
+from zoo.testing.case import Case, case_of
 from zoo.testing.computation import compute
 from zoo.testing.law import BrokenLawError, law
 
@@ -40,25 +43,63 @@ class _WithoutDropout(TorchFunctionMode):
         return func(*args, **keywords)
 
 
+class _Drawing(TorchDispatchMode):
+    """Keeps the random numbers that torch draws, whatever their generator."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.drawn: list[Tensor] = []
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in func.tags and isinstance(result, Tensor):
+            self.drawn.append(result.detach().clone())
+        return result
+
+
 @law(
     causes="Python's random or numpy; a torch.Generator of the network's; torch.manual_seed; "
-    "F.dropout without training=self.training; weights initialized outside torch.nn.init",
+    "F.dropout without training=self.training; a dropout_p of scaled_dot_product_attention that is "
+    "not 0 in evaluation mode; weights initialized outside torch.nn.init",
     requires="logits_are_finite",
 )
 def randomness_is_seeded(case: Case) -> None:
     """One seed gives one network and one training result; outside training nothing is random."""
     _require_seeded_weights(case)
-    _require_seeded_training(case)
-    _require_no_randomness(case)
+    for dropping in (case, *_with_dropout(case)):
+        _require_seeded_training(dropping)
+        _require_no_randomness(dropping)
+
+
+def _with_dropout(case: Case) -> list[Case]:
+    """Return the case with half of the values dropped, if its config has settings for that."""
+    values, kind = case.config.model_dump(mode="json"), type(case.config)
+    changed = {
+        name: 0.5
+        for name, field in kind.model_fields.items()
+        if "drop" in name.lower() and field.annotation is float
+    }
+    try:
+        return [case_of(case.network, kind.parse({**values, **changed}, "dropout"))][: len(changed)]
+    except ConfigError:  # a config of one kind of dropout, or of less
+        return []
 
 
 def _require_seeded_weights(case: Case) -> None:
     """Build networks with one seed and with another."""
-    networks, states = [], []
+    networks, states, drawn = [], [], []
     for seed in (12, 12, 13):
         torch.manual_seed(seed)
-        networks.append(dict(case.rebuild().named_parameters()))
+        with _Drawing() as drawing:
+            networks.append(dict(case.rebuild().named_parameters()))
         states.append(torch.get_rng_state())
+        drawn.append(drawing.drawn)
     one, same, other = networks
     for name, weight in one.items():
         if not torch.equal(weight, same[name]):
@@ -67,6 +108,18 @@ def _require_seeded_weights(case: Case) -> None:
         raise BrokenLawError("the constructor sets the seed of torch's default generator")
     if one and all(torch.equal(weight, other[name]) for name, weight in one.items()):
         raise BrokenLawError("networks of two seeds have equal weights")
+    for numbers, others in zip(drawn[0], drawn[2], strict=False):
+        if _are_equal(numbers, others):
+            named = [name for name, weight in one.items() if _are_equal(weight, other[name])]
+            what = ", ".join(named) or f"a tensor of shape {list(numbers.shape)}"
+            raise BrokenLawError(f"the random numbers of {what} do not depend on the seed")
+
+
+def _are_equal(numbers: Tensor, others: Tensor) -> bool:
+    """Return whether two tensors of several fractions, which are not all alike, are equal."""
+    if not numbers.is_floating_point() or len(numbers.unique()) < 3:
+        return False
+    return torch.equal(numbers, others)
 
 
 def _require_seeded_training(case: Case) -> None:

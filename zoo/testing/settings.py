@@ -6,7 +6,8 @@ import contextlib
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,27 @@ def _set_numpy_state(state: tuple[Any, ...]) -> None:
     np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))
 
 
+BACKENDS = ("cudnn.benchmark", "cudnn.deterministic", "cudnn.enabled", "mkldnn.enabled")
+"""Flags of `torch.backends`."""
+
+
+def _backends() -> dict[str, bool]:
+    return {name: attrgetter(name)(torch.backends) for name in BACKENDS}
+
+
+def _set_backends(flags: dict[str, bool]) -> None:
+    for name, flag in flags.items():
+        library, _, attribute = name.partition(".")
+        setattr(getattr(torch.backends, library), attribute, flag)
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+
+
+FILTERS = "the filters of warnings"
+
 SETTINGS = [
     Setting("torch's default type", torch.get_default_dtype, torch.set_default_dtype),
     Setting("torch's default device", _default_device, _set_default_device),
@@ -60,17 +82,39 @@ SETTINGS = [
         torch.is_anomaly_enabled,
         torch.autograd.set_detect_anomaly,
     ),
+    Setting("torch's backends", _backends, _set_backends),
     Setting("the working directory", os.getcwd, os.chdir),
+    Setting("the environment", lambda: dict(os.environ), _set_environment),
     Setting("Python's random numbers", random.getstate, random.setstate),
     Setting("NumPy's random numbers", _numpy_state, _set_numpy_state),
     # `kept_settings` restores them by `catch_warnings`, which also clears Python's cache of them.
-    Setting("the filters of warnings", lambda: list(warnings.filters), lambda filters: None),
+    Setting(FILTERS, lambda: list(warnings.filters), lambda filters: None),
 ]
 
 
 def read_settings() -> list[Any]:
     """Return the values of all settings."""
     return [setting.read() for setting in SETTINGS]
+
+
+def changed_settings(before: list[Any]) -> dict[str, str]:
+    """Return the settings that have other values than before: their names, and what differs."""
+    values = zip(SETTINGS, before, read_settings(), strict=True)
+    return {setting.name: _difference(old, new) for setting, old, new in values if old != new}
+
+
+def listed(changed: Mapping[str, str]) -> str:
+    """Return settings with what differs, as a message names them."""
+    return ", ".join(name + difference for name, difference in changed.items())
+
+
+def _difference(old: object, new: object) -> str:
+    """Return what differs between two values of a setting; nothing of long ones."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+        return f" ({', '.join(names)})"
+    text = f" (from {old!r} to {new!r})"
+    return text if len(text) < 200 else ""  # states of random numbers are long
 
 
 @contextlib.contextmanager
