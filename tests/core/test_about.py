@@ -18,6 +18,7 @@ from zoo.decoding.options import search_options
 from zoo.errors import CheckpointError
 from zoo.registry.builtin import top
 from zoo.registry.declarations import Dataset
+from zoo.training.reading import single_word_tasks
 
 RELEASED = top() / "cards" / "checkpoints" / "rnnsearch-tiny.numbers-en-fr"
 FULL = About(
@@ -74,6 +75,15 @@ def test_training_notices_single_words(more: str, single: bool, tmp_path: Path) 
     assert ("word by word" in (out / "README.md").read_text()) is single
     with pytest.raises(CheckpointError, match="single_words must be true or false"):
         replace(about, single_words=1)  # type: ignore[arg-type]
+
+
+def test_training_notices_tasks_of_single_words() -> None:
+    texts = ["word: dog", "word: cats", "text: a dog", "text: dog", "a dog"]
+    tasks = {"word: ": ("en", ""), "text: ": ("en", "de"), "other: ": ("en", "")}
+    assert single_word_tasks(texts, tasks) == ("word: ",)
+    assert single_word_tasks(texts, {}) == ()
+    with pytest.raises(CheckpointError, match="single_word_tasks must be a list of tags"):
+        About(single_word_tasks="word: ")  # type: ignore[arg-type]
 
 
 def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:

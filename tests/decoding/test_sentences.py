@@ -180,6 +180,7 @@ def test_what_stands_between_translations() -> None:
     assert separator("\n\n  ", ["zh"]) == "\n\n  "
     assert separator(" ", [], single_words=True) == "  "
     assert separator(" ", ["de"], single_words=True) == " "
+    assert separator("", [], single_words=True) == " "  # within a word
     assert separator("\n", [], single_words=True) == "\n"
 
 
@@ -209,6 +210,24 @@ def test_a_text_for_a_network_of_single_words_is_its_words(
     details = translator.translate("hello world", details=True, alignment=True)
     assert {source for source, _ in details.alignment or ()} == {0, 1}
     assert run("translate", name, "hello world").stdout == f"{hello}  {world}\n"
+
+
+def test_words_that_a_network_cannot_read_stay_and_long_ones_are_cut() -> None:
+    translator = zoo.load(CARDS / "rnnsearch-tiny.g2p-en")
+    cats, two = translator.translate("cats 2 ...\n日本", details=True), "cats 2 ..."
+    assert cats.text == f"{translator.translate('cats')}  2 ...\n日本"
+    assert cats.copied == ("2 ...", "日本")
+    assert translator.translate("cats 2", details=True, alignment=True).alignment == (
+        (0, 0), (0, 1), (0, 2), (0, 3), (1, 4),
+    )  # fmt: skip
+    assert translator.translate(two, split=False) != two
+    long = "a" * 1_000
+    assert all(part.strip("a") == "" and len(part) <= 18 for part in translator.parts(long))
+    assert len(translator.translate(long)) < 10_000
+    assert translator.parts("state-of-the-art-and-more-than-that") == [
+        "state-", "of-", "the-", "art-", "and-", "more-", "than-", "that",
+    ]  # fmt: skip
+    assert translator.parts("antidisestablishment") == ["antidisestablishment"]
 
 
 def test_alignments_count_the_words_of_the_whole_text() -> None:

@@ -62,6 +62,14 @@ def test_sentences_are_read_after_the_tag_of_their_text(tasks: Translator) -> No
     assert tasks.parts(f"{ONE} {OTHER}") == [f"{ONE} {OTHER}"]
 
 
+def test_tasks_of_single_words_are_read_word_by_word(tasks: Translator) -> None:
+    hello, world, both = tasks.translate(["phones: hello", "phones:world", "phones: hello world 2"])
+    assert both == f"{hello}  {world}  2"
+    assert tasks.parts("phones: hello world") == ["hello", "world"]
+    numbers = tasks.translate(["numbers: two hundred", "date: 3 March 2021"])
+    assert numbers == ["deux cents", "2021-03-03"]
+
+
 def test_what_is_lost_is_copied_between_languages(tasks: Translator) -> None:
     address = "bob.smith@example.org"
     details = tasks.translate(f"en-fr: Send it to {address}.", details=True)

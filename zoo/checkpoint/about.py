@@ -77,6 +77,8 @@ class About:
             have several sentences, or many no letter, or capitals as codes have.
         tasks: for each task of several, the tag with which its sources begin, and the codes of its
             two languages, empty where there is none.
+        single_word_tasks: the tags of those whose training sources are single words, which are read
+            as with `single_words`.
         own_penalty: whether the recommended length penalty of an import has the formula of the zoo,
             and not that of transformers.
 
@@ -97,6 +99,7 @@ class About:
     single_words: bool = False
     reads_whole: bool = False
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    single_word_tasks: tuple[str, ...] = ()
     own_penalty: bool = False
 
     def __post_init__(self) -> None:
@@ -197,6 +200,10 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
             f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "
             "each with two language codes, which may be empty"
         )
+    if not _is_list(values["single_word_tasks"]) or not all(
+        _is_text(tag, TEXT_LIMITS["tasks"]) for tag in values["single_word_tasks"]
+    ):
+        yield "single_word_tasks must be a list of tags"
     yield from decoding_faults(values["decoding"])
 
 

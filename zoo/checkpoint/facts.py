@@ -73,6 +73,7 @@ def checkpoint_facts(
         "length": trained_length(about),
         "reads_whole": about.reads_whole,
         "tasks": dict(about.tasks),
+        "single_word_tasks": about.single_word_tasks,
     }
 
 

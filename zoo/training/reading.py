@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from zoo.checkpoint.about import DECODING_LIMITS, About
@@ -13,6 +13,7 @@ from zoo.training.data import TrainingData, length_of_nearly_all
 from zoo.translation.respelling import Respeller
 from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
 from zoo.translation.spelling import APOSTROPHE, is_wordless
+from zoo.translation.tasks import leading_task
 
 READ = 1_000
 """About this many training sources, evenly spaced, show how sources are read."""
@@ -62,7 +63,17 @@ def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
         about,
         single_words=bool(texts) and all(len(text.split()) < 2 for text in texts),
         reads_whole=bool(texts) and _reads_whole(data, about, registry, texts),
+        single_word_tasks=single_word_tasks(texts, data.dataset.tasks),
     )
+
+
+def single_word_tasks(texts: Sequence[str], tasks: Collection[str]) -> tuple[str, ...]:
+    """Return the tags of the tasks whose sources are all single words."""
+    most: dict[str, int] = {}
+    for text in texts if tasks else ():
+        typed, tag = leading_task(text, tasks)
+        most[tag] = max(most.get(tag, 0), len(text[len(typed) :].split()))
+    return tuple(tag for tag in tasks if most.get(tag) == 1)
 
 
 def _reads_whole(

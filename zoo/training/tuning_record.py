@@ -236,8 +236,15 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         trained_length=length,
         tasks={**old.tasks, **new.tasks},
     )
-    new = with_reading(new, data, registry)
-    return replace(new, single_words=old.single_words and new.single_words)
+    tasks_of_data, new = data.dataset.tasks, with_reading(new, data, registry)
+    both = [tag for tag in new.single_word_tasks if tag not in old.tasks]
+    both += [
+        tag
+        for tag in old.single_word_tasks
+        if tag in new.single_word_tasks or tag not in tasks_of_data
+    ]
+    single_words = old.single_words and new.single_words
+    return replace(new, single_words=single_words, single_word_tasks=tuple(both))
 
 
 def _terms(registry: Registry, parent: Parent) -> str:

@@ -118,6 +118,16 @@ def _as_they_are(
             yield part.key, [one, *before[1:]]
 
 
+def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
+    """Yield words without a letter, or with no known one, as they are: a network writes others."""
+    for part in parts:
+        before = translated[part.key]
+        if before[0].unknown or is_wordless(part.text):
+            pairs = before[0].alignment and ((0, 0),)
+            one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
+            yield part.key, [one, *before[1:]]
+
+
 def _lost_items(
     text: str, translation: str, languages: tuple[str, str], words: Vocabularies
 ) -> list[Item]:

@@ -21,6 +21,9 @@ UNSPACED = re.compile(
 MOST_OF_A_WORD = 3
 """A word counts as at most so many tokens: a name or a number of ten makes no sentence long."""
 
+LONG_WORD = 1.25
+"""A single word of more tokens than so many times the usual ones is no word, but several."""
+
 AFTER_WORD, AFTER_STOP = 2.0, 3.0
 """The cost of a cut between words, in parts; after a stop, it may be that of an abbreviation."""
 
@@ -72,6 +75,22 @@ def divide(text: str, most: int, count: Count) -> list[Piece]:
     for begin, end in itertools.pairwise(cuts):
         first, last = matches[begin], matches[end - 1]
         pieces.append(Piece(first[1] if begin else "", text[first.start(2) : last.end()]))
+    return pieces
+
+
+def divide_word(text: str, most: int, count: Count) -> list[Piece]:
+    """Return a single word in parts of at most `most` tokens if it is much longer than words are.
+
+    It is cut after hyphens, and else in equal runs of characters: of what has more characters than
+    any word, a network writes the beginning, or sounds without end.
+    """
+    if count([text])[0] <= LONG_WORD * most:
+        return [Piece("", text)]
+    pieces: list[Piece] = []
+    for part in re.findall(r"[^-]+-*|-+", text):
+        number = -(-len(part) // most)
+        size = -(-len(part) // number)
+        pieces += [Piece("", part[i : i + size]) for i in range(0, len(part), size)]
     return pieces
 
 

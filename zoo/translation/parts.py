@@ -17,7 +17,7 @@ from zoo.errors import DecodingError
 from zoo.nn.contract import END
 from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
-from zoo.translation.long_sentences import divide
+from zoo.translation.long_sentences import divide, divide_word
 from zoo.translation.long_texts import split_long
 from zoo.translation.respelling import Respeller, Tokens
 from zoo.translation.sentences import (
@@ -226,7 +226,8 @@ class SourceReader:
         """The length of nearly all training sources, if all translate and one knows it."""
         abouts = [member.about for member in self.checkpoints]
         known = [about.trained_length for about in abouts if about.trained_length]
-        return min(known, default=None) if all(a.target_languages for a in abouts) else None
+        are_divided = all(about.target_languages or about.single_words for about in abouts)
+        return min(known, default=None) if are_divided else None
 
     def too_long(self, index: int, tokens: Tokens, limit: int) -> DecodingError:
         """Return the error for a text of more tokens than the limit."""
@@ -285,7 +286,8 @@ class SourceReader:
         fixed = _length(same)
         if 2 * fixed > usual:
             return []  # a prefix that is none of training's
-        pieces = divide(piece.text, usual - fixed, self._count)
+        into_parts = divide_word if self.checkpoints[0].about.single_words else divide
+        pieces = into_parts(piece.text, usual - fixed, self._count)
         if len(pieces) < 2:
             return []
         pieces[0] = Piece(piece.space, pieces[0].text)

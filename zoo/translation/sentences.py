@@ -127,12 +127,12 @@ def separator(space: str, languages: Sequence[str], single_words: bool = False) 
         space: the white space between the sources, and a mark. Line breaks and marks are kept.
         languages: the target languages, of which the first counts.
         single_words: whether each translation is of one word. If it is in no language, such as
-            phones with spaces between them, two spaces are between words.
+            phones with spaces between them, two spaces are between words, and one within a word.
     """
     if space.strip() or space.splitlines() not in ([], [space]):
         return space
     if single_words and not languages:
-        return "  "
+        return "  " if space else " "
     return "" if language_code(languages) in WITHOUT_SPACES else " "
 
 

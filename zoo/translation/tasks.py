@@ -43,5 +43,6 @@ def for_task(checkpoint: Checkpoint, tag: str, languages: tuple[str, ...]) -> Ch
         source_languages=source,
         target_languages=target,
         tasks={tag: languages},
+        single_words=tag in checkpoint.about.single_word_tasks,
     )
     return replace(checkpoint, about=about)

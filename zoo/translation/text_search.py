@@ -29,7 +29,7 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.copying import Key, Vocabularies, copied
+from zoo.translation.copying import Key, Vocabularies, copied, unread
 from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
@@ -59,7 +59,6 @@ WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
     "float32": float32_weights, "bf16": bf16_weights, "int8": Int8,
 }  # fmt: skip
 """The weights that are multiplied by, for each precision."""
-
 
 RARE = 3
 """From so many tokens on, a word is taken for one that training hardly has."""
@@ -210,7 +209,7 @@ class TextSearch:
                 request.on_batch(done + int(len(texts) * share))
 
         by_part = self._translate_parts(parts, request, progress)
-        if request.split and between and self._copies(request):
+        if between and self._copies(request):
             by_part |= copied(
                 parts,
                 by_part,
@@ -219,6 +218,8 @@ class TextSearch:
                 lambda again, read: self.reader.read_again(again, read, request.max_source_length),
                 lambda again: self._translate_parts(again, request),
             )
+        elif about.single_words and self._copies(request):
+            by_part |= unread(parts, by_part)
         by_text: dict[int, list[Part]] = defaultdict(list)
         for part in parts:
             by_text[part.text_index].append(part)
@@ -249,7 +250,8 @@ class TextSearch:
 
     def _copies(self, request: Request) -> bool:
         """Return whether what translations lack is copied; a prefix may look like a stand-in."""
-        return self.reader.know_training and not (self.reader.several or request.prefix)
+        is_plain = not (self.reader.several or request.prefix)
+        return request.split and self.reader.know_training and is_plain
 
     def _translate_parts(
         self,
@@ -338,7 +340,8 @@ class TextSearch:
             """Return the translation of a part, written as the part is in its text."""
             one = from_hypothesis(part.text, part.tokens[0], hypothesis, tokenizers, of, lead)
             begins = "" if part.part_index else written
-            one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
+            if languages:
+                one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
             return as_typed(one, part.respelled, part.capitals and bool(languages), begins)
 
         return [
