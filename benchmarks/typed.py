@@ -5,11 +5,13 @@
 Printed is the BLEU, without regard to case, of the translations of validation sentences as they
 are and as `zoo translate` reads them: in capitals, in small letters, without accents, and with one
 word in capitals. Times of day are counted: how many of 24 hours in each of six sentences are right.
+So are ranges of small numbers, and fractions: how many of 20 in each of five sentences.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
@@ -27,6 +29,15 @@ SENTENCES = {
            "Appelle-moi à {}.", "Le magasin ouvre à {}."),
 }  # fmt: skip
 MINUTES = (0, 15, 30)
+AMOUNTS = {
+    "en": ("Read pages {}.", "We need {} chairs.", "It takes {} minutes.", "He invited {} people.",
+           "I drank {} glasses of water."),
+    "fr": ("Lisez les pages {}.", "Il nous faut {} chaises.", "Ça prend {} minutes.",
+           "Il a invité {} personnes.", "J'ai bu {} verres d'eau."),
+}  # fmt: skip
+RANGES = {"en": ("{}-{}", "{}–{}", "{} to {}"), "fr": ("{}-{}", "{}–{}", "{} à {}")}
+FRACTIONS = "½¼¾⅓⅔"
+NUMBER = re.compile(rf"[0-9]+[{FRACTIONS}]?|[{FRACTIONS}]")
 
 
 def without_accents(text: str) -> str:
@@ -79,6 +90,24 @@ def right_times(translator: zoo.Translator, source: str, target: str, *, split: 
     )
 
 
+def right_amounts(translator: zoo.Translator, source: str, *, split: bool) -> list[int]:
+    """Return how many ranges, and how many fractions, are right in a translation."""
+    ranges = [(n + n % 7, n + 2 + n % 11, RANGES[source][n % 3]) for n in range(1, 21)]
+    right = []
+    for amounts in (
+        [form.format(*ends) for *ends, form in ranges],
+        [f"{n or ''}{part}" for n in range(4) for part in FRACTIONS],
+    ):
+        asked = [(each, text.format(each)) for text in AMOUNTS[source] for each in amounts]
+        made = translator.translate([text for _, text in asked], split=split)
+        numbers = [
+            (NUMBER.findall(each), NUMBER.findall(text))
+            for (each, _), text in zip(asked, made, strict=True)
+        ]
+        right.append(sum(asked_for == written for asked_for, written in numbers))
+    return right
+
+
 def main() -> None:
     """Print a table for each checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -104,6 +133,9 @@ def main() -> None:
             right = [right_times(translator, source, target, split=s) for s in (False, True)]
             count = len(SENTENCES[source]) * 24 * len(MINUTES)
             print(f"  times of day, of {count:<14} {right[0]:5} {right[1]:5}")
+            counts = [right_amounts(translator, source, split=split) for split in (False, True)]
+            for label, *right in zip(("ranges", "fractions"), *counts, strict=True):
+                print(f"  {label + ', of 100':<31}{right[0]:5} {right[1]:5}")
 
 
 if __name__ == "__main__":

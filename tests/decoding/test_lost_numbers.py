@@ -10,7 +10,7 @@ from click.testing import Result
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.translation.lost_numbers import lost_numbers
+from zoo.translation.lost_numbers import has_strange_number, lost_numbers
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 
@@ -38,6 +38,18 @@ def test_numbers_are_compared_as_languages_write_them(
     source: str, translation: str, lost: tuple[str, ...]
 ) -> None:
     assert lost_numbers(source, translation) == lost
+
+
+@pytest.mark.parametrize(("source", "translation", "strange"), [
+    ("Number 12", "Le numéro 1222", True),
+    ("Number 12", "Le numéro 12", False),
+    ("Number 12", "Le numéro douze", False),
+    ("twelve", "12", False),
+    ("3 pm", "15 h 30, 15:30, 15 heures", False),
+    ("3.5 or 1,200", "3,5, 3 et 1 200", False),
+])  # fmt: skip
+def test_numbers_of_no_source_are_strange(source: str, translation: str, strange: bool) -> None:
+    assert has_strange_number(source, translation) == strange
 
 
 def test_a_translation_says_which_numbers_it_lacks(

@@ -73,7 +73,7 @@ ABBREVIATED = {
     "en": [
         "J.-P. Smith came.", "So.", "We go.", "At 5 PM EST.", "Approx. 5 of us go.",
         "I like ASP.NET a lot.", "Read README.TXT on WWW.SITE.ORG, or use java.lang.String.",
-        "It is in 0..%d.",
+        "It is in 0..%d.", "See GitHub.Com now.",
     ],
     "nl": ["Mevr. de Vries is hier, d.w.z. in huis.", "Het is 5 MW.", "Ja."],
 }  # fmt: skip

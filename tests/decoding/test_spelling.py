@@ -92,6 +92,7 @@ def test_typographic_marks_that_a_vocabulary_lacks_are_read_as_plain_ones(
 @pytest.mark.parametrize(("text", "expected"), [
     ("\ufb01nd", "find"), ("\ufeffno", "no"), ("sh\u00adoe", "shoe"), ("no\u200e!", "no!"),
     ("\uff2e\uff4f", "No"), ("no \u00b4 no", "no \u00b4 no"), ("no", "no"),
+    ("10² m²", "10² m2"), ("1½", "1½"),
 ])  # fmt: skip
 def test_ligatures_and_what_cannot_be_seen_are_read_as_plain_letters(
     text: str, expected: str

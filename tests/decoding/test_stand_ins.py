@@ -16,6 +16,7 @@ from tests.external_plugins.journey import TOP
 from zoo.translation.copying import Vocabularies, copied
 from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import Item, has_lost, items_of
+from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
 from zoo.translation.stand_ins import (
     ATTEMPTS,
@@ -53,7 +54,15 @@ def reading_of(text: str, source: str, target: str, attempt: int = 0) -> Reading
      ["12.03.2021", "2021-03-12"]),
     ("01 23 45 67 89, +33 6 12 34 56 78, 0800 123 456",
      ["01 23 45 67 89", "+33 6 12 34 56 78", "0800 123 456"]),
-    ("v1.2.3, 192.168.0.1, A12, 1990s, 3/4", ["v1.2.3", "192.168.0.1"]),
+    ("v1.2.3, 192.168.0.1, A12, 1990s, 3/4", ["v1.2.3", "192.168.0.1", "3/4"]),
+    ("2-3 hours, 4–5 men, 10 x 20 cm, 5×6, 7 to 9, 1990 to 1995, 1 to 2.5",
+     ["2-3", "4–5", "10 x 20", "5×6", "7 to 9", "1990", "1995", "2.5"]),
+    ("½ cup, 1½ or 2 ¾ m², 10² and x²", ["½", "1½", "2 ¾", "10²"]),
+    ("00:1A:2b:3C:4D:5E, 00-1a-2b-3c-4d-5e or fe80::1, ::1, 2001:db8::7334. At 10:30: yes::no.",
+     ["00:1A:2b:3C:4D:5E", "00-1a-2b-3c-4d-5e", "fe80::1", "::1", "2001:db8::7334"]),
+    ("type `make x`, `a`. I can`t and won`t", ["`make x`", "`a`"]),
+    ("GitHub.Com, well.Come on.Net", ["GitHub.Com", "on.Net"]),
+    ("+1 (555) 123-4567, #1234", ["+1 (555) 123-4567", "1234"]),
     ("at 12:30:45, 3:30 or 01:02:03", ["12:30:45", "01:02:03"]),
     ("the code A1B2C3, 4X7Y or A123, 1234, ABCD, mp3", ["A1B2C3", "4X7Y", "A123", "1234"]),
     ("bit.ly/x1, youtu.be/dQ and/or yes.no/ maybe", ["bit.ly/x1", "youtu.be/dQ"]),
@@ -142,6 +151,9 @@ def test_an_amount_is_written_as_in_the_target_language(
     ("À 01:02:03.", "At 01:02:03.", False),
     ("Mon numéro est le 555-1234.", "My number is 55-1234.", True),
     ("Pages 101-115", "pages 101 to 115", False),
+    ("2-3 jours", "two or three days", False),
+    ("10 x 20 cm", "10 by 20 cm", False),
+    ("J'ai ½ verre.", "I have half a glass.", True),
     ("Voir section 3,2.", "See section 3,2.", False),
     ("Python 3.11 est sorti.", "Python 3.11 is out.", False),
     ("Python 3.11 est sorti.", "Python 311 is out.", True),
@@ -150,6 +162,23 @@ def test_an_amount_is_written_as_in_the_target_language(
 ])  # fmt: skip
 def test_a_translation_lacks_what_is_not_in_it(text: str, translation: str, lost: bool) -> None:
     assert has_lost(list(items_of(text, "fr")), translation, *FRENCH_ENGLISH) == lost
+
+
+@pytest.mark.parametrize(("text", "translation", "lost"), [
+    ("Le numéro 12.", "Number 1222.", True),
+    ("Le numéro 12.", "Number 12.", False),
+    ("Pages 3-7.", "Pages 37.", True),
+    ("Pages 3-7.", "Pages 3 to 7.", False),
+    ("De 10 à 12.", "From 102.", True),
+    ("10 x 20 cm", "10 0 cm", True),
+    ("Il a 3/4 du gâteau.", "He has 344.", True),
+])  # fmt: skip
+def test_a_number_of_none_of_the_source_shows_that_one_is_lost(
+    text: str, translation: str, lost: bool
+) -> None:
+    every = has_strange_number(text, translation)
+    items = list(items_of(text, "fr", every=every))
+    assert has_lost(items, translation, *FRENCH_ENGLISH, every=every) == lost
 
 
 PIECES = st.sampled_from([
@@ -254,7 +283,7 @@ def test_later_attempts_follow_where_a_stand_in_is_lost() -> None:
         "Va sur www.a.fr.": ["Go."], "Va sur Tom.": ["Go."], "Va sur Boston.": ["Go, go."],
         "Va sur 47.": ["Go to 47."],
         "1,5 kg": ["kilos"], "47 kg": ["pounds"], "250 kg": ["pounds"],
-        "20 kg": ["pounds"],
+        "20 kg": ["pounds"], "10 kg": ["pounds"], "24 kg": ["pounds"],
     })  # fmt: skip
     before = translate(parts)
     new = copied(parts, before, FRENCH_ENGLISH, WORDS, read, translate)

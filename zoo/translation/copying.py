@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
+from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
 from zoo.translation.spelling import NOUNS, TAG, is_wordless
 from zoo.translation.stand_ins import (
@@ -133,9 +134,10 @@ def _lost_items(
 ) -> list[Item]:
     """Return the items of a text, with names that are garbled, if a translation lacks one."""
     items, names = list[Item](), list[tuple[int, int]]()
+    strange = has_strange_number(text, translation)
     for start, end, date in dates_of(text, *languages):
         items.append(Item("date", start, end, text[start:end], date=date))
-    items += [item for item in items_of(text, languages[0]) if _is_apart(item, items)]
+    items += [i for i in items_of(text, languages[0], every=strange) if _is_apart(i, items)]
     for start, end, time in times_of(text, *languages):
         items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):
@@ -146,7 +148,7 @@ def _lost_items(
         name = Item("name", start, end, text[start:end])
         if _is_apart(name, [*items, *garbled]):
             garbled.append(name)
-    if garbled or has_lost(items, translation, *languages):
+    if garbled or has_lost(items, translation, *languages, every=strange):
         return sorted([*items, *garbled], key=lambda item: item.start)
     return []
 

@@ -23,12 +23,19 @@ txt wav webp xls xlsx xml xz yaml yml zip
 """
 """The ends of the names of hosts and files, without most that are words."""
 
-_ENDS = "|".join(_ENDINGS.split() + _ENDINGS.upper().split())
+HOSTS = ("Com", "Edu", "Gov", "Net", "Org")
+"""Ends of the names of hosts that are also written with a capital, as in GitHub.Com."""
+
+_ENDS = "|".join([*_ENDINGS.split(), *_ENDINGS.upper().split(), *HOSTS])
 _ADDRESS = rf"""
 (?<![\w.@\#&+/-]) (?:
     (?: https?:// | ftp:// | www\. ) [^\s<>"\u00ab\u00bb\u201c\u201d]{{1,500}}
   | [\w.+-]{{1,64}} @ [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{1,8}}
   | [@\#] [^\W\d] \w{{1,64}}
+  | ` [^`\s] (?: [^`\n]{{0,200}} [^`\s] )? `
+  | (?: [0-9A-F]{{2}} [:-] ){{5}} [0-9A-F]{{2}} (?! [\w:-] )
+  | (?= [0-9A-F:]{{0,40}}? (?: :: | [A-F] ) )
+    (?: [0-9A-F]{{0,4}} : ){{2,7}} [0-9A-F]{{1,4}} (?! [\w:] )
   | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: {_ENDS} ) \b
     (?! [@-] | \.\w ) (?: [/?] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}} )?
   | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: [a-z]{{2,8}} )
@@ -48,34 +55,48 @@ _AFTER = rf"""
 """
 """No time of day, and no number that a word multiplies."""
 
+SMALL = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u215e"
+"""Fractions, and digits of powers."""
+
+BETWEEN = re.compile(r"(?<=[0-9])\s(?:à|to|bis|tot|a)\s(?=[0-9])")
+"""A word between the numbers of a range."""
+
+_RANGE = rf"""[0-9]{{1,6}} (?: \s? [x×] \s? [0-9]{{1,6}} | [–-] [0-9]{{1,6}} | / [0-9]{{1,6}}
+  ){{1,3}} | [0-9]{{1,3}} {BETWEEN.pattern} [0-9]{{1,3}} (?! [0-9] | [.,][0-9] )"""
+RANGE = re.compile(_RANGE, re.VERBOSE)
+"""A range, the size of a thing, or a fraction."""
+
 ITEM = re.compile(
     rf"""
     (?P<address> {_ADDRESS} )
   | (?<! [\w.,] ) (?P<euros> [0-9]{{1,6}} ) \s? € \s? (?P<cents> [0-9]{{2}} ) (?! \w | [.,]\d )
   | (?P<before> (?<! [\w{SYMBOLS}] ) (?<! [0-9][\ \u00a0\u202f] )
         (?: (?-i: US|CA|AU|HK|NZ|[ACR] ) (?= \$ ) )? [{SYMBOLS}] [\ \u00a0\u202f]? )?
-    (?<! [\w.,:/\\@\#%] ) (?<! [0-9] [\ \u00a0\u202f'’–-] )
+    (?<! [\w.,:/\\@%] ) (?<! [0-9] [\ \u00a0\u202f'’–-] )
     (?P<number> (?: (?<! \S ) [-−] )? (?:
         (?!0) [0-9]{{1,3}} (?P<group>[.,'’\u2009\u00a0\u202f\ ]) [0-9]{{3}} (?! [0-9] )
             (?: (?P=group) [0-9]{{3}} (?! [0-9] ) ){{0,4}} (?: [.,] [0-9]{{1,9}} )?
       | [0-9]{{1,18}} (?: [.,] [0-9]{{1,9}} )? ) )
-    (?= (?-i: [kcm]?[glm] \b )? (?! \w | [.,:/'’–-] [0-9] | [\ \u00a0\u202f] [0-9] ) ) {_AFTER}
+    (?= (?-i: [kcm]?[glm] \b )?
+        (?! \w | [.,:/'’–-] [0-9] | \s? [{SMALL}] | \s? [x×] \s? [0-9]
+          | (?<! [0-9]{{4}} ) {BETWEEN.pattern} [0-9]{{1,3}} (?! [0-9] | [.,][0-9] )
+          | [\ \u00a0\u202f] [0-9] ) ) {_AFTER}
     (?P<after> [\ \u00a0\u202f]? [{SYMBOLS}] (?! \w ) )?
   | (?P<code> (?<! [\w.,:/\\@\#%{SYMBOLS}+-] ) (?<! [0-9]\  ) (?:
-        \( [0-9]{{2,4}} \) \ ? [0-9]{{2,4}} [\ -] [0-9]{{2,4}}
+        (?: \+[0-9]{{1,3}} \ ? )? \( [0-9]{{2,4}} \) \ ? [0-9]{{2,4}} [\ -] [0-9]{{2,4}}
       | [+v]? [0-9]{{1,9}} (?: [\ ./:-] [0-9]{{1,9}} ){{2,8}}
-      | [0-9]{{2,6}} - [0-9]{{2,6}} )
+      | {_RANGE} | (?: [0-9]{{1,6}} \s? )? [{SMALL}] )
       (?! [\w.,:/-] \w | \w | \ ? [0-9{SYMBOLS}%] ) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 """An address of mail or the web, a name online or of a file; a number, perhaps of money; or a code.
 
-Codes are dates in digits, times with seconds, telephone numbers, ranges, and versions of three
-parts or more.
+Codes are dates in digits, times with seconds, telephone numbers, ranges, sizes, fractions, and
+versions of three parts or more.
 """
 
-SIGN_OF_ITEM = re.compile(r"[0-9@#]|[.:][/\w]|[A-Za-z][&+]")
+SIGN_OF_ITEM = re.compile(rf"[0-9@#`{SMALL}]|[.:][/\w]|[A-Za-z][&+]")
 """What every one of them has."""
 
 END_OF_ADDRESS = re.compile(r"[.,;:!?…\]}'’]+$")
@@ -108,6 +129,9 @@ BELOW = re.compile(
 
 WHOLE = re.compile(r"(?<!\w)[0-9]{1,18}")
 
+LONG = 5
+"""From so many digits on, two numbers with a hyphen may be one number, as of a telephone."""
+
 
 class Item(NamedTuple):
     """What a translation may lose; start and end count characters of the text.
@@ -125,7 +149,7 @@ class Item(NamedTuple):
     date: Date | None = None
 
 
-def items_of(text: str, source: str = "") -> Iterator[Item]:
+def items_of(text: str, source: str = "", *, every: bool = False) -> Iterator[Item]:
     """Yield the numbers, amounts of money, codes and addresses of a text in order.
 
     Numbers that are often in words are none, but for those of money and those below zero.
@@ -133,13 +157,14 @@ def items_of(text: str, source: str = "") -> Iterator[Item]:
     Args:
         text: the text.
         source: the code of its language, if it is known.
+        every: yield those numbers, too.
     """
     if not SIGN_OF_ITEM.search(text):  # so it is with most texts
         return
     for match in ITEM.finditer(text):
         item = _item(match, text)
         if item.kind == "number":
-            if not (lost_numbers(item.number, "") or item.number[0] in MINUS):
+            if not (every or lost_numbers(item.number, "") or item.number[0] in MINUS):
                 continue
             is_before_point = text.startswith(".", item.end)
             if source and source not in POINT and is_before_point and ORDINALS.fullmatch(item.text):
@@ -175,26 +200,33 @@ def _without_end(address: str) -> str:
     return address
 
 
-def has_lost(items: Sequence[Item], translation: str, source: str, target: str) -> bool:
+def has_lost(
+    items: Sequence[Item], translation: str, source: str, target: str, *, every: bool = False
+) -> bool:
     """Return whether a translation lacks one of the items of its source.
 
     Args:
         items: of the source.
         translation: of it.
         source, target: the codes of their languages; empty if not known.
+        every: whether numbers that are often in words are lost if they are not in digits.
     """
     counts = Counter((item.kind, item.text) for item in items)
     return any(
-        _is_lost(item, counts[item.kind, item.text], translation, source, target) for item in items
+        _is_lost(item, counts[item.kind, item.text], translation, (source, target), every)
+        for item in items
     )
 
 
-def _is_lost(item: Item, times: int, translation: str, source: str, target: str) -> bool:
+def _is_lost(
+    item: Item, times: int, translation: str, languages: tuple[str, str], every: bool
+) -> bool:
     """Return whether a translation has an item less often than its source."""
+    source, target = languages
     if item.kind == "address":
         return translation.count(item.text) < times
     if item.kind == "code":
-        return _is_lost_code(item.text, translation)
+        return _is_lost_code(item.text, translation, every)
     if item.kind == "time":
         return not time_pattern(item.number, target).search(translation)
     if item.date is not None:
@@ -203,7 +235,7 @@ def _is_lost(item: Item, times: int, translation: str, source: str, target: str)
         return item.text not in translation and bool(lost_numbers(item.text, translation))
     written = converted(item.number, source, target)
     is_as_before = item.number in translation and written not in translation
-    if is_as_before or lost_numbers(item.number, translation):
+    if is_as_before or lost_numbers(item.number, translation, every=every):
         return True
     if item.number[0] in MINUS and not BELOW.search(translation):
         return True
@@ -226,18 +258,24 @@ def _lacks_money(item: Item, times: int, translation: str) -> bool:
     return count < times and not in_words
 
 
-def _is_lost_code(text: str, translation: str) -> bool:
+def _is_lost_code(text: str, translation: str, every: bool) -> bool:
     """Return whether a translation lacks a code; a date may have its month in words.
 
-    Telephone numbers and ranges may have other marks between their digits.
+    Telephone numbers and ranges may have other marks between their digits. Ranges of small numbers
+    may be in words, unless `every` number has to be in digits.
     """
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", translation):
         return False
     numbers = [int(digits) for digits in WHOLE.findall(text)]
+    if re.search(f"[{SMALL}]", text):
+        return True
     if _may_be_date(numbers) and ":" not in text:
         known = {int(digits) for digits in WHOLE.findall(translation)}
         missing = [n for n in numbers if known.isdisjoint((n, 1900 + n, 2000 + n))]
         return len(missing) > 1 or any(number > 12 for number in missing)
+    if RANGE.fullmatch(text) and len(re.sub(r"\D", "", text)) < LONG:
+        every = every or re.fullmatch(r"\d\d+-\d\d+", text) is not None
+        return bool(lost_numbers(re.sub(r"\D+", " - ", text), translation, every=every))
     return "." in text or ":" in text or not _has_digits("".join(WHOLE.findall(text)), translation)
 
 

@@ -16,6 +16,7 @@ from zoo.data.languages import two_letter_code
 from zoo.errors import ConfigError
 from zoo.registry.open_shelf import parse_named
 from zoo.registry.registry import Registry
+from zoo.translation.lost_items import HOSTS
 
 SPLITTER, WORDS = "sentencex", "words"
 """The splitters that are used unless another is named: of texts, and for single words."""
@@ -301,7 +302,7 @@ def _is_within_word(before: str, after: str) -> bool:
     words, first = re.sub(r"\W+$", "", before).split(), FIRST_WORD.match(after)
     if first is None:
         return after[0] in "-%\\"
-    if not words or OF_NO_WORD.search(words[-1]):
+    if not words or OF_NO_WORD.search(words[-1]) or first[0] in HOSTS:
         return True
     is_capitalized = not _has_case(first[0]) or first[0].istitle()
     return not is_capitalized or (len(words[-1]) == 1 and _has_case(words[-1]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.translation.lost_items import ADDRESS
+from zoo.translation.lost_items import ADDRESS, SMALL
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
@@ -48,6 +48,9 @@ TAG = re.compile(rf"</?(?:{'|'.join(_ELEMENTS.split())})\s?/?>", re.IGNORECASE)
 
 ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 """A character as HTML writes it."""
+
+READ_AS_LETTERS = re.compile(rf"[^{SMALL}]+|(?<![0-9{SMALL}])[{SMALL}]")
+"""All but powers and fractions after a digit: 10² is not 102."""
 
 WORD = re.compile(r"[^\W\d_]+")
 LARGE = re.compile(r"[^\W\d_a-z]{2}")
@@ -162,7 +165,7 @@ def _compatible(old: Spelling, language: str) -> Spelling:
 
     An alignment counts words: their number stays.
     """
-    normal = unicodedata.normalize("NFKC", old.text)
+    normal = READ_AS_LETTERS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), old.text)
     text = "".join(c for c in normal if unicodedata.category(c) != "Cf")
     return old._replace(text=text) if _has_words_of(text, old.text) else old
 

@@ -14,17 +14,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zoo.translation import dates
-from zoo.translation.lost_items import CURRENCIES, SYMBOLS, Item, Kind
+from zoo.translation.lost_items import BETWEEN, CURRENCIES, SYMBOLS, Item, Kind
 from zoo.translation.number_formats import MINUS, POINT, converted
 from zoo.translation.times import time_pattern
 
 _TWO_DIGITS = ("47", "58", "63", "72", "94", "35", "26", "59", "73", "64")
 _THREE_DIGITS = ("250", "370", "460", "520", "640", "730", "940", "260", "340", "570")
 _FREQUENT = ("20", "30", "12", "25", "15", "60", "40", "24", "16", "90")
+_OF_CAPTIONS = ("10", "24", "33", "28", "18", "25", "6", "5", "11", "3")
 _PEOPLE, _CITIES = ("Tom", "Maria", "John", "Anna"), ("Boston", "Berlin", "Madrid", "Tokyo")
 ATTEMPTS = (
     (_PEOPLE, _TWO_DIGITS, 0), (_CITIES, _THREE_DIGITS, 0), (_TWO_DIGITS, _FREQUENT, 0),
-    (_FREQUENT, _TWO_DIGITS, 1),
+    (_FREQUENT, _TWO_DIGITS, 1), (_PEOPLE, _OF_CAPTIONS, 0), (_CITIES, _OF_CAPTIONS[1:], 0),
 )  # fmt: skip
 """What stands for addresses, for numbers and for currencies at each attempt.
 
@@ -149,7 +150,7 @@ def as_written(items: Iterable[Item], source: str, target: str) -> list[Replacem
 def _written(item: Item, source: str, target: str) -> str:
     """Return an item as the target language writes it."""
     if not item.number:
-        return item.text
+        return BETWEEN.sub("\u2013", item.text) if item.kind == "code" else item.text
     number = converted(item.number, source, target)
     if item.kind == "number" or not (source and target):
         return item.text.replace(item.number, number)

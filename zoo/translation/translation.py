@@ -11,7 +11,7 @@ from zoo.data.features import FeatureReader
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
-from zoo.translation.lost_numbers import lost_numbers
+from zoo.translation.lost_numbers import has_strange_number, lost_numbers
 
 
 class Translation(NamedTuple):
@@ -176,7 +176,7 @@ def _without_stop(text: str) -> str:
 
 def with_lost_numbers(one: Translation) -> Translation:
     """Return a translation between languages with the numbers that each of the best lacks."""
-    lost = lost_numbers(one.source, one.text)
+    lost = lost_numbers(one.source, one.text, every=has_strange_number(one.source, one.text))
     return one._replace(
         lost_numbers=tuple(n for n in lost if not any(n in each for each in one.copied)),
         alternatives=tuple(map(with_lost_numbers, one.alternatives)),
