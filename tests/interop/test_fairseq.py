@@ -488,6 +488,11 @@ def test_languages_that_are_not_stated_are_options(tmp_path: Path) -> None:
     import_checkpoint(tmp_path, tmp_path / "out", default_registry(), None, options)
 
 
+def test_a_tensor_is_no_setting(tmp_path: Path) -> None:
+    transformer(tmp_path, target_lang=torch.zeros(2))
+    assert "it has no dict.<Tensor>.txt" in refusal(tmp_path)
+
+
 def test_settings_of_a_later_version_may_stand_under_args(tmp_path: Path) -> None:
     """Those of 0.12 have the name of the network, which is not that of the task."""
     transformer(tmp_path, _name="transformer")

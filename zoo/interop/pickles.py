@@ -232,7 +232,7 @@ def _plain(value: Any, depth: int, counter: Iterator[int]) -> Any:
         return {_key(k): _plain(v, depth + 1, counter) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each, depth + 1, counter) for each in value]
-    return value
+    return brief(value) if isinstance(value, Tensor) else value  # a tensor is no setting
 
 
 def _key(value: Any) -> str:
