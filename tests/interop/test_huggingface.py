@@ -40,6 +40,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "Marian, untied, gelu": {"share": "none", "activation": "gelu", "output_bias": False},
     "Marian, own output": {"share": "embeddings"},
     "Pegasus": {"norm": "pre", "share": "all", "scale_embeddings": False},
+    "Pegasus, untied": {"norm": "pre", "share": "none"},
     "Pegasus, own output": {"norm": "pre", "share": "embeddings"},
     "Pegasus, learned": {"norm": "pre", "share": "all", **LEARNED, "position_offset": 0},
     "BART": {"share": "all", "embedding_norm": True, **LEARNED},
@@ -430,6 +431,16 @@ def test_a_bias_that_an_output_matrix_cannot_hold_is_refused(tmp_path: Path) -> 
         parent = write(made, tmp_path / str(value))
         with pytest.raises(ConversionError, match="a bias in the output layer, which M2M-100's"):
             zoo.export(parent, "huggingface", tmp_path / "out")
+
+
+@pytest.mark.parametrize(("share", "needs"), [("none", True), ("embeddings", False)])
+def test_a_pegasus_with_two_embeddings_names_the_version_that_it_needs(
+    share: str, needs: bool, tmp_path: Path
+) -> None:
+    made = checkpoint("transformer", norm="pre", share=share)
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert ("- Needs transformers 5: " in card) is needs
 
 
 @pytest.mark.parametrize("architecture", ["transformer", "t5"])

@@ -40,6 +40,9 @@ ACTIVATIONS = {
 """Its names of the activations."""
 
 
+NEEDS_5 = "Needs transformers 5: earlier versions have one matrix for both embeddings of Pegasus"
+
+
 class Family(NamedTuple):
     """A class of transformers."""
 
@@ -134,10 +137,14 @@ class HuggingFace(Exporter):
 
     def card(self, checkpoint: Checkpoint, folder: Path, precision: str) -> str:
         """Return the card, with the name of the library."""
-        notes = (
+        notes = [
             "Load it with `AutoModelForSeq2SeqLM` and `AutoTokenizer`; no code of this repository "
-            "runs",
-        )
+            "runs"
+        ]
+        config = cast(TransformerConfig, checkpoint.config)
+        family = cast(Family, family_of(config))
+        if family.model_type == "pegasus" and not config.one_vocabulary:
+            notes.append(NEEDS_5)
         return export_card(checkpoint, folder, precision, notes, "transformers")
 
 
