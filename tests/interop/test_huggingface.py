@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
@@ -431,6 +432,15 @@ def test_a_bias_that_an_output_matrix_cannot_hold_is_refused(tmp_path: Path) -> 
         parent = write(made, tmp_path / str(value))
         with pytest.raises(ConversionError, match="a bias in the output layer, which M2M-100's"):
             zoo.export(parent, "huggingface", tmp_path / "out")
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "t5"])
+def test_the_header_of_the_weights_names_their_format(architecture: str, tmp_path: Path) -> None:
+    """Transformers 4.45 does not load a file without it."""
+    made = checkpoint(architecture, share="all")
+    export_checkpoint(made, "huggingface", tmp_path / "out", default_registry())
+    with safe_open(tmp_path / "out" / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
 
 
 @pytest.mark.parametrize(("share", "needs"), [("none", True), ("embeddings", False)])

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 from torch import Tensor
@@ -165,7 +165,10 @@ class LazyTensors(Mapping[str, Tensor]):
 
 
 def write_tensors(
-    file: Path, tensors: Mapping[str, Tensor], like: Mapping[str, Tensor] | None = None
+    file: Path,
+    tensors: Mapping[str, Tensor],
+    like: Mapping[str, Tensor] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write tensors as safetensors, one after the other.
 
@@ -173,11 +176,13 @@ def write_tensors(
         file: the new file.
         tensors: each is looked up once, if `like` is given.
         like: tensors of the same shapes and types, such as on the device `meta`.
+        metadata: texts for the header, such as the `format` that transformers 4.45 requires.
     """
     like = tensors if like is None else like
     order = list(NAMES)
     names = sorted(tensors, key=lambda name: (-order.index(like[name].dtype), name))
-    header, end = {}, 0
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
     for name in names:
         size = like[name].numel() * like[name].dtype.itemsize
         header[name] = {

@@ -34,7 +34,7 @@ class HuggingFace(Exporter):
     """Writes a T5, or a UMT5 where each layer has its own position biases."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16")
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     files: ClassVar[tuple[str, ...]] = (
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
         "tokenizer_config.json",
@@ -63,7 +63,7 @@ class HuggingFace(Exporter):
         """Write the folder."""
         config, ids = cast(T5Config, checkpoint.config), ids_of(checkpoint)
         weights = in_dtype(foreign_weights(checkpoint, ids), precision)
-        write_tensors(folder / "model.safetensors", weights)
+        write_tensors(folder / "model.safetensors", weights, metadata={"format": "pt"})
         start = start_of(checkpoint, ids)
         special = {
             "pad_token_id": ids.index(PADDING),

@@ -78,7 +78,7 @@ class HuggingFace(Exporter):
     """Writes `config.json`, `model.safetensors`, `generation_config.json` and a tokenizer."""
 
     precisions: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16")
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     files: ClassVar[tuple[str, ...]] = (
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
         "tokenizer_config.json", "vocab.json", "target_vocab.json", "source.spm", "target.spm",
@@ -128,7 +128,7 @@ class HuggingFace(Exporter):
         family = cast(Family, family_of(config))
         both = _numberings(checkpoint, family)
         weights = in_dtype(foreign_weights(checkpoint, *both), precision)
-        write_tensors(folder / "model.safetensors", weights)
+        write_tensors(folder / "model.safetensors", weights, metadata={"format": "pt"})
         model = foreign_config(config, family, *both)
         tied = {"tie_word_embeddings": "lm_head.weight" not in weights}
         write_json(folder / "config.json", {**model, **tied, "dtype": precision})
