@@ -129,6 +129,13 @@ def test_each_row_attends_to_its_own_prefix(width: int) -> None:
             cache, keys = cache.gather(rows), keys[rows]
 
 
+def test_a_cache_without_a_position_is_not_written_to() -> None:
+    key = torch.zeros(2, 1, 1, 3)
+    with pytest.raises(IndexError, match="no position to write to: call extended"):
+        KeyValueCache(2).write(0, key, key)
+    assert KeyValueCache(2).extended().write(0, key, key)[0].shape == (2, 1, 1, 3)
+
+
 def test_layers_write_in_the_order_of_their_numbers() -> None:
     cache, new = KeyValueCache(2).extended(), torch.zeros(2, 1, 1, 1)
     with pytest.raises(IndexError, match="layer 1 of a KeyValueCache writes, and layer 0 never"):

@@ -50,6 +50,19 @@ def test_table_rows() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("shape", "given"), [((3,), r"\(3,\)"), (Dim("d", 3), "Dim"), ((Dim("d", 3), "d"), r"\(Dim")]
+)
+def test_a_shape_of_other_things_than_dimensions_is_named(shape: Any, given: str) -> None:
+    message = f"the shape of w is {given}.*: a tuple of zoo.Dim is needed, such as"
+    with pytest.raises(TypeError, match=message):
+        Table().add("w", "W", shape)
+    with pytest.raises(TypeError, match=message):
+        Table().split("w", ("W", "V"), shape)
+    with pytest.raises(TypeError, match=r"the symbols of w are one text: write \('W_q',\)"):
+        Table().split("w", ("W_q"), (Dim("d", 3),))  # type: ignore[arg-type]  # wrong
+
+
 def test_all_wrong_keys_and_values_are_listed_at_once(registry: Registry) -> None:
     wrong = {"dmi": 3, "heads": "four", "dropout": 2.0, "norm": "sideways"}
     with pytest.raises(ConfigError) as error:

@@ -165,3 +165,11 @@ def test_autocast_decides_the_precision() -> None:
     assert states.dtype == final[0].dtype == torch.bfloat16
     assert not states[~MASK].any()
     torch.testing.assert_close(states, expected.to(states.dtype), rtol=0.05, atol=0.02)
+
+
+def test_a_net_or_a_mask_that_does_not_fit_is_refused() -> None:
+    x = torch.zeros(2, 5, 3)
+    with pytest.raises(ValueError, match=r"GRU\(3, 4\) has no batch_first=True"):
+        run_padded(nn.GRU(3, 4), x, torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"a mask of \[2, 4\] does not fit \[2, 5, 3\]"):
+        run_padded(nn.GRU(3, 4, batch_first=True), x, torch.ones(2, 4, dtype=torch.bool))

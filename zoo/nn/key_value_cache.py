@@ -92,8 +92,10 @@ class KeyValueCache:
         they write first.
 
         Raises:
-            IndexError: a layer before this one has never written.
+            IndexError: a layer before this one has never written, or there is no position yet.
         """
+        if not self.length:
+            raise IndexError("a KeyValueCache has no position to write to: call extended() first")
         new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
         widths = key.shape[3], value.shape[3]
         keys, values = self.storage(layer, key.shape[1], widths[0], new[0], widths[1])

@@ -52,7 +52,14 @@ def run_padded(net: nn.LSTM | nn.GRU, x: Tensor, mask: Tensor) -> tuple[Tensor, 
     Returns:
         The last layer's states, (rows, m, directions × size), zero at padding; and a tuple of the
         final hidden state and, for an LSTM, the final cell, (layers × directions, rows, size) each.
+
+    Raises:
+        ValueError: the net reads lengths first, or the mask does not fit.
     """
+    if not net.batch_first:
+        raise ValueError(f"run_padded needs a net with rows first: {net} has no batch_first=True")
+    if mask.shape != x.shape[:2]:
+        raise ValueError(f"run_padded: a mask of {list(mask.shape)} does not fit {list(x.shape)}")
     if torch.compiler.is_exporting():
         return _exported(net, x, mask.sum(1))
     if not x.is_cuda and not torch.compiler.is_compiling() and bool(mask.all()):

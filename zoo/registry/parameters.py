@@ -108,25 +108,32 @@ class Table:
             shape: of every part; where parts differ, without the first dimension.
             zero_gradient: the reason why a symbol's gradient is always zero, by symbol.
         """
+        if isinstance(symbols, str):
+            raise TypeError(f"the symbols of {path} are one text: write ({symbols!r},)")
         start = 0
         for symbol in symbols:
             part = (symbols[symbol], *shape) if isinstance(symbols, Mapping) else shape
-            end = start + part[0].size
             reason = (zero_gradient or {}).get(symbol)
-            self._append(path, symbol, part, (start, end), reason)
-            start = end
+            row = self._append(path, symbol, part, start, reason)
+            start += row.shape[0]
 
     def _append(
         self,
         path: str,
         symbol: str,
         shape: tuple[Dim, ...],
-        part: tuple[int, int] | None,
+        start: int | None,
         zero_gradient: str | None,
-    ) -> None:
+    ) -> Row:
+        if not isinstance(shape, tuple | list) or not all(isinstance(dim, Dim) for dim in shape):
+            raise TypeError(
+                f"the shape of {path} is {shape!r}: a tuple of zoo.Dim is needed, such as (d,)"
+            )
         formula = " × ".join(f"({d.formula})" if "+" in d.formula else d.formula for d in shape)
         sizes = tuple(d.size for d in shape)
+        part = None if start is None else (start, start + sizes[0])
         self.rows.append(Row(self._block, path, symbol, formula, sizes, part, zero_gradient))
+        return self.rows[-1]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
