@@ -63,6 +63,7 @@ def test_parallel_files(parallel: Path) -> None:
     assert [len(part) for part in parts] == [57, 3]
     assert sorted(parts[0] + parts[1]) == sorted(everything)
     assert dataset.load("all", 7) == everything[:7]
+    assert dataset.load("all", 10**30) == everything
     assert dataset.scored_split == "all"
     with pytest.raises(DataError, match="no split 'test': it has all, train and validation"):
         dataset.load("test")

@@ -149,3 +149,38 @@ def a_product_assigned_to_another_type() -> Made:
             return torch.tanh(after)
 
     return Assigns
+
+
+@wrong("length_limits_hold", "the network raised IndexError: index 512 is out of bounds")
+def a_table_of_fewer_positions_than_are_read() -> Made:
+    class Bounded(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            table = torch.zeros(512, device=target.device)
+            zeros = table[torch.arange(target.shape[1], device=target.device)]
+            output = super().forward(source, source_mask, target, attention)
+            return output._replace(logits=output.logits + zeros.to(output.logits.dtype)[:, None])
+
+    return Bounded
+
+
+@wrong("length_limits_hold", "the network raised IndexError: index 512 is out of bounds")
+def a_table_of_fewer_positions_than_are_written() -> Made:
+    class Bounded(Network):
+        def init_state(self, memory: Memory) -> State:
+            (zeros,) = super().init_state(memory)
+            return [zeros, torch.zeros_like(memory.mask[:, 0], dtype=torch.long)]
+
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            before, position = state
+            step = super().step(token, [before], memory, attention)
+            table = torch.zeros(512, device=token.device)[position]
+            return step._replace(
+                logits=step.logits + table[:, None].to(step.logits.dtype),
+                state=[*step.state, position + 1],
+            )
+
+    return Bounded

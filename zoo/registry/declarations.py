@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -267,6 +268,8 @@ class Dataset:
         if split not in self.splits:
             known = " and ".join(filter(None, (", ".join(self.splits[:-1]), self.splits[-1])))
             raise DataError(f"{self.name} has no split {split!r}", f"it has {known}")
+        if limit is not None and limit > sys.maxsize:
+            limit = None  # which `islice` refuses
         try:
             for pair in self.read(split, limit):
                 yield _as_pair(pair)

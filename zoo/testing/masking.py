@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zoo.nn.contract import END
+from zoo.nn.contract import END, NonAutoregressive
 from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case, pad, with_ends
 from zoo.testing.law import BrokenLawError, law, require_close
 
@@ -137,10 +137,16 @@ def _other(ids: Tensor, count: int) -> Tensor:
     return torch.where(other == ids, END + 1 + (other == END + 1).long(), other)
 
 
+UNLIMITED, MOST = 1024, 2000
+"""The tokens of a side that has no limit, as many as are translated by default; and the most."""
+STEPS = 520
+"""How many of them are written one by one: more than the 512 positions that many tables have."""
+
+
 @law(
-    causes="fewer position embeddings than length_limits allows; a limit that does not count the "
-    "begin or end token; a kernel or a stride that is longer than a source of one word; squeeze() "
-    "without a dimension",
+    causes="fewer position embeddings than length_limits allows, or no length_limits; a limit that "
+    "does not count the begin or end token; a kernel or a stride that is longer than a source of "
+    "one word; squeeze() without a dimension",
     requires="logits_are_finite",
 )
 @torch.no_grad()
@@ -150,7 +156,8 @@ def length_limits_hold(case: Case) -> None:
     # A text of which a tokenizer leaves nothing is an end token alone.
     shortest = [3] if case.config.features else [2 * count] if count > 1 else [1, 2]
     sizes = [(m, n) for m in shortest for n in (2, 3)]
-    for m, n in [*sizes, (min(limits.source or 40, 2000), min(limits.target or 40, 2000))]:
+    longest = [min(limit or UNLIMITED, MOST) for limit in limits]
+    for m, n in [*sizes, (longest[0], longest[1])]:
         source = torch.randint(END + 1, case.source_ids, (2, m))
         source[:, -1] = END
         with_ends(source, case.config)
@@ -162,3 +169,10 @@ def length_limits_hold(case: Case) -> None:
             raise BrokenLawError(f"{what} give logits of shape {tuple(logits.shape)}")
         if not logits.isfinite().all():
             raise BrokenLawError(f"{what} give infinite logits")
+        if not isinstance(case.model, NonAutoregressive):
+            memory = case.model.encode(case.read(source), mask).memory
+            state = case.model.init_state(memory)
+            for token in target.T[: None if limits.target else STEPS]:
+                logits, state, _ = case.model.step(token, state, memory)
+            if not logits.isfinite().all():
+                raise BrokenLawError(f"steps through {what} give infinite logits")
