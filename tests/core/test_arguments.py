@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.errors import ArgumentError, DataError, DecodingError
+from zoo.errors import ArgumentError, DataError, DecodingError, HubError
 from zoo.registry.arguments import checked
 
 CHECKED = (
@@ -57,6 +57,13 @@ def test_one_line_names_all_wrong_arguments(call: Callable[[], object], message:
         call()
     assert isinstance(error.value, TypeError)
     assert "\n" not in str(error.value)
+
+
+def test_parts_of_an_address_are_texts() -> None:
+    parts: list[Any] = [(3, "a"), ("hf", 4), ("hf", "a", 3)]
+    for given in parts:
+        with pytest.raises(HubError, match="is not an address: a part of it is not a text"):
+            zoo.Address(*given)
 
 
 def test_paths_that_cannot_be_encoded_are_read_as_they_are(tmp_path: Path) -> None:

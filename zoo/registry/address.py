@@ -34,6 +34,8 @@ class Address:
     def __post_init__(self) -> None:
         """Check the path and the revision."""
         name = self.revision
+        if not all(isinstance(part, str) for part in (self.scheme, self.path, name or "")):
+            raise HubError(f"{str(self)!r} is not an address", "a part of it is not a text")
         if not self.path:
             raise HubError(f"{str(self)!r} is not an address", "it has no path")
         if name is not None and (
