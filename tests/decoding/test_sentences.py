@@ -230,6 +230,23 @@ def test_words_that_a_network_cannot_read_stay_and_long_ones_are_cut() -> None:
     assert translator.parts("antidisestablishment") == ["antidisestablishment"]
 
 
+def test_a_line_that_ends_with_a_comma_is_read_without_it() -> None:
+    """Networks write words for it: "Hello," was "Bonjour, s'il vous plaît !"."""
+    translator = zoo.load(CARDS / "rnnsearch-tiny.multi30k-en-fr")
+    text = "Two dogs are playing in the snow"
+    (one,) = translator.translate([text])
+    closed = one.rstrip(".")
+    marked = translator.translate([f"{text}{mark}\n{text}." for mark in (",", " :", ";")])
+    assert [each.partition("\n")[0] for each in marked] == [
+        f"{closed},", f"{closed} :", f"{closed} ;",
+    ]  # fmt: skip
+    assert translator.translate(f"{text},", split=False) != f"{closed},"
+    details = translator.translate(f"{text} :\nSnow.", details=True, alignment=True)
+    words = len(f"{closed} :".split())
+    assert all((source < 8) == (target < words) for source, target in details.alignment or ())
+    assert not (details.divided or details.respelled)
+
+
 def test_alignments_count_the_words_of_the_whole_text() -> None:
     def part(source: str, text: str, pairs: tuple[tuple[int, int], ...]) -> list[Translation]:
         hypothesis = Hypothesis((5,), -1.0, True, -1.0)

@@ -108,6 +108,14 @@ def test_known_typographic_marks_stay_where_others_are_lost() -> None:
     assert spelled(["“no” — no…"], lacking) == [Spelling("“no” - no…")]
 
 
+def test_known_marks_stay_where_another_is_lost() -> None:
+    def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
+        return [(sum(text.count(mark) for mark in ";*"), len(text)) for text in texts]
+
+    read = [one.text for one in spelled(["Yes, he came; I left.", "No, *he* came!"], lacking)]
+    assert read == ["Yes, he came, I left.", "No, he came!"]
+
+
 def test_known_brackets_stay_where_a_picture_is_lost() -> None:
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(text.count("🙏"), len(text)) for text in texts]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.nn.contract import UNKNOWN
 from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
@@ -39,6 +41,10 @@ Ranked = list[Translation]
 """The translations of a part, the best first."""
 
 
+RARE = 3
+"""From so many tokens on, a word is taken for one that training hardly has."""
+
+
 class Vocabularies(NamedTuple):
     """What the tokenizers of a network say about words.
 
@@ -49,6 +55,21 @@ class Vocabularies(NamedTuple):
     is_rare: Callable[[str], bool]
     is_usual: Callable[[str], bool]
     lacks: Callable[[str], bool]
+
+
+def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
+    """Return what the tokenizers of a checkpoint say about words."""
+    source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+
+    def is_usual(word: str) -> bool:
+        (ids,) = source.encode([word])
+        return len(ids) == 1 and ids[0] != UNKNOWN
+
+    return Vocabularies(
+        lambda word: len(target.encode([word])[0]) >= RARE,
+        is_usual,
+        lambda word: UNKNOWN in source.encode([word])[0],
+    )
 
 
 def copied(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -27,14 +26,12 @@ from zoo.translation.sentences import (
     split_sentences,
     usual_splitter,
 )
-from zoo.translation.spelling import Spelling
+from zoo.translation.spelling import SEVERAL_SPACES, SPACES, Spelling, plain
 from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
 
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
-
-SPACES = re.compile(r"\s+")
 
 LongTexts = Literal["refuse", "split"]
 """Whether a text that is too long raises an error or is split into parts."""
@@ -133,15 +130,16 @@ class SourceReader:
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
-        tokenized = self._tokenize(_texts(pieces, split))
+        as_plain = respell and not several and self.know_training
+        tokenized = self._tokenize(_texts(pieces, split, as_plain))
         spellings: dict[int, Spelling] = {}
-        if respell and not several and self.know_training:
+        if as_plain:
             spellings = self._respeller.spellings([piece.text for *_, piece in pieces], tokenized)
         if spellings:
             for i, spelling in spellings.items():
                 index, lead, piece = pieces[i]
                 pieces[i] = index, lead, piece._replace(text=spelling.text)
-            again = self._tokenize(_texts([pieces[i] for i in spellings], split))
+            again = self._tokenize(_texts([pieces[i] for i in spellings], split, as_plain))
             for i, tokens in zip(spellings, again, strict=True):
                 tokenized[i] = tokens
         parts: list[Part] = []
@@ -171,7 +169,7 @@ class SourceReader:
         self, parts: Sequence[Part], texts: Sequence[str], max_length: int
     ) -> list[Part]:
         """Return parts with other texts, without those of more than `max_length` tokens."""
-        read = [part.lead + SPACES.sub(" ", t) for part, t in zip(parts, texts, strict=True)]
+        read = [part.lead + plain(text) for part, text in zip(parts, texts, strict=True)]
         tokenized, limit = self._tokenize(read), self.limit(max_length)
         return [
             part._replace(text=text, tokens=tokens)
@@ -291,7 +289,7 @@ class SourceReader:
         if len(pieces) < 2:
             return []
         pieces[0] = Piece(piece.space, pieces[0].text)
-        tokenized = self._tokenize([lead + SPACES.sub(" ", part.text) for part in pieces])
+        tokenized = self._tokenize([lead + plain(part.text) for part in pieces])
         if max(map(_length, tokenized)) > limit:
             return []
         return list(zip(pieces, tokenized, strict=True))
@@ -343,8 +341,11 @@ class SourceReader:
         return list(zip(*by_member, strict=True))
 
 
-def _texts(pieces: Iterable[_LedPiece], split: Split | None) -> list[str]:
+def _texts(pieces: Iterable[_LedPiece], split: Split | None, as_plain: bool) -> list[str]:
     """Return what is read of pieces."""
+    if as_plain:
+        spaces = SEVERAL_SPACES if split is None else SPACES
+        return [lead + plain(piece.text, spaces) for _, lead, piece in pieces]
     if split is not None:  # runs of white space are no words
         return [lead + SPACES.sub(" ", piece.text) for _, lead, piece in pieces]
     # A sum would be plain text.

@@ -11,6 +11,7 @@ from zoo.nn.contract import UNKNOWN
 from zoo.translation.sentences import language_code
 from zoo.translation.spelling import (
     ACCENTED,
+    OPEN,
     Cost,
     Spelling,
     accented_words,
@@ -54,8 +55,13 @@ class Respeller:
         if not may_change:
             return {}
         accented = self._accented if self._language in ACCENTED else {}
-        read = spelled([texts[i] for i in may_change], self._costs, self._language, accented)
-        return {i: new for i, new in zip(may_change, read, strict=True) if new.text != texts[i]}
+        closed = [OPEN.sub("", texts[i]) for i in may_change]
+        read = spelled(closed, self._costs, self._language, accented)
+        return {
+            i: new._replace(text=new.text + texts[i][len(old) :])
+            for i, old, new in zip(may_change, closed, read, strict=True)
+            if new.text != old
+        }
 
     @functools.cached_property
     def _accented(self) -> Mapping[str, str]:

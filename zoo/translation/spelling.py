@@ -20,8 +20,9 @@ PLAIN = [
     (re.compile("[\u2018-\u201b\u2032\u2039\u203a]"), "'"),
     (re.compile("\u2026"), "..."),
     (re.compile("[\u2010-\u2015\u2212]"), "-"),
+    (re.compile(";"), ","),
 ]
-"""Typographic quotes, dots and dashes, and what is typed for them."""
+"""Typographic quotes, dots and dashes, and what is typed for them; and a semicolon."""
 
 MARKS = ".,;:!?\"'\u2018-\u201f\u00ab\u00bb\u2026"
 BRACKETS = r"()\[\]{}<>*_~|"
@@ -52,6 +53,9 @@ ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 READ_AS_LETTERS = re.compile(rf"[^{SMALL}]+|(?<![0-9{SMALL}])[{SMALL}]")
 """All but powers and fractions after a digit: 10² is not 102."""
 
+OPEN = re.compile(r"(?<=[^\W_])\s*([,;:])$")
+"""The end of a text that goes on in the next line, as the greeting of a letter does."""
+
 WORD = re.compile(r"[^\W\d_]+")
 LARGE = re.compile(r"[^\W\d_a-z]{2}")
 """What a word in capitals has."""
@@ -67,6 +71,8 @@ GERMAN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 )
 """How German is typed without its letters."""
+
+SPACES, SEVERAL_SPACES = re.compile(r"\s+"), re.compile(r"\s{2,}")
 
 Cost = tuple[int, int]
 """How many tokens of a text are unknown, and how many it has."""
@@ -95,6 +101,11 @@ def may_be_respelled(text: str, language: str = "") -> bool:
         or ENTITY.search(text) is not None
         or (language in ACCENTED and text.isascii())
     )
+
+
+def plain(text: str, spaces: re.Pattern[str] = SPACES) -> str:
+    """Return a text without the comma at its end, with single spaces for some white space."""
+    return OPEN.sub("", spaces.sub(" ", text.strip()))
 
 
 def is_wordless(text: str) -> bool:
@@ -135,9 +146,11 @@ def spelled(
     # What is lost now, such as the capitals of names, is no gain by itself.
     lacking = [i for i, cost in enumerate(costs([one.text for one in spellings])) if cost[0]]
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
-    without = (functools.partial(_without, characters) for characters in (TAG, *UNREAD))
+    of_known = (functools.partial(_without, marks, costs) for marks in UNREAD)
+    without = (functools.partial(_without, marks, None) for marks in UNREAD)
+    tags: Change = functools.partial(_without, TAG, None)
     accents: Change = functools.partial(_without_accents, costs)
-    less: list[Change] = [*plain, _compatible, _no_capitals, *without, accents]
+    less: list[Change] = [*plain, _compatible, _no_capitals, tags, *of_known, *without, accents]
     for change in less:
         for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs, language):
             if new_cost[0] < old_cost[0]:
@@ -275,10 +288,24 @@ def _no_capitals(old: Spelling, language: str) -> Spelling:
     return Spelling(old.text.lower(), old.capitals or _in_capitals(old.text))
 
 
-def _without(characters: re.Pattern[str], old: Spelling, language: str) -> Spelling:
-    """Return a text without some characters, but for those of addresses."""
+def _without(
+    characters: re.Pattern[str], costs: Costs | None, old: Spelling, language: str
+) -> Spelling:
+    """Return a text without some characters, but for those of addresses.
+
+    With `costs`, those that a vocabulary knows are kept, too.
+    """
     kept = {i for match in ADDRESS.finditer(old.text) for i in range(*match.span())}
-    text = characters.sub(lambda m: m.group() if m.start() in kept else "", old.text)
+    known = ""
+    if costs is not None:
+        among = sorted({c for match in characters.finditer(old.text) for c in match[0]})
+        known = "".join(c for c, cost in zip(among, costs(among), strict=True) if not cost[0])
+
+    def left(match: re.Match[str]) -> str:
+        of_known = "".join(c for c in match[0] if c in known)
+        return match[0] if match.start() in kept else of_known
+
+    text = characters.sub(left, old.text)
     return old._replace(text=text.strip() or old.text)
 
 

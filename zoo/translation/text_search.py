@@ -29,7 +29,7 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.copying import Key, Vocabularies, copied, unread
+from zoo.translation.copying import Key, copied, unread, vocabularies
 from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
@@ -47,6 +47,7 @@ from zoo.translation.translation import (
     as_typed,
     from_hypothesis,
     join_parts,
+    left_open,
     with_lost_numbers,
     within_sentence,
 )
@@ -59,9 +60,6 @@ WEIGHTS: dict[str, Callable[[], CachedWeights[Any]]] = {
     "float32": float32_weights, "bf16": bf16_weights, "int8": Int8,
 }  # fmt: skip
 """The weights that are multiplied by, for each precision."""
-
-RARE = 3
-"""From so many tokens on, a word is taken for one that training hardly has."""
 
 
 class Request(NamedTuple):
@@ -214,7 +212,7 @@ class TextSearch:
                 parts,
                 by_part,
                 (language_code(about.source_languages), language_code(languages)),
-                Vocabularies(self._is_rare, self._is_usual, self._lacks),
+                vocabularies(self.checkpoint),
                 lambda again, read: self.reader.read_again(again, read, request.max_source_length),
                 lambda again: self._translate_parts(again, request),
             )
@@ -234,19 +232,6 @@ class TextSearch:
                 yield i, with_lost_numbers(one) if between else one
             else:
                 yield i, Translation(text, "", alignment=() if request.alignment else None)
-
-    def _is_rare(self, word: str) -> bool:
-        """Return whether a word of the target is divided into so many tokens that it is rare."""
-        return len(self.checkpoint.target_tokenizer.encode([word])[0]) >= RARE
-
-    def _is_usual(self, word: str) -> bool:
-        """Return whether a word of the source is one token."""
-        (ids,) = self.checkpoint.source_tokenizer.encode([word])
-        return len(ids) == 1 and ids[0] != UNKNOWN
-
-    def _lacks(self, word: str) -> bool:
-        """Return whether the source vocabulary lacks a letter of a word."""
-        return UNKNOWN in self.checkpoint.source_tokenizer.encode([word])[0]
 
     def _copies(self, request: Request) -> bool:
         """Return whether what translations lack is copied; a prefix may look like a stand-in."""
@@ -342,6 +327,8 @@ class TextSearch:
             begins = "" if part.part_index else written
             if languages:
                 one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
+            if languages and part.ends and request.split and self.reader.know_training:
+                one = left_open(one, language_code(languages), begins)
             return as_typed(one, part.respelled, part.capitals and bool(languages), begins)
 
         return [

@@ -12,6 +12,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
 from zoo.translation.lost_numbers import has_strange_number, lost_numbers
+from zoo.translation.spelling import OPEN
 
 
 class Translation(NamedTuple):
@@ -164,6 +165,25 @@ def within_sentence(
     words = _words(text)
     pairs = one.alignment and tuple((s, t) for s, t in one.alignment if t < words)
     return one._replace(text=text, alignment=pairs, divided=True)
+
+
+def left_open(one: Translation, language: str, prefix: str = "") -> Translation:
+    """Return the translation of a text that ends with a comma, which was read without it.
+
+    A network that was trained on whole sentences writes a stop instead, or some words.
+
+    Args:
+        one: the translation, with the source as it is typed.
+        language: the code of the target language.
+        prefix: what the text begins with in any case.
+    """
+    mark, text = OPEN.search(one.source), _without_stop(one.text)
+    if mark is None or len(text) <= len(prefix):
+        return one
+    space = " " if language == "fr" and mark[1] != "," else ""
+    words = _words(text)
+    pairs = one.alignment and tuple((s, t) for s, t in one.alignment if t < words)
+    return one._replace(text=f"{CLAUSE.sub('', text).rstrip()}{space}{mark[1]}", alignment=pairs)
 
 
 def _without_stop(text: str) -> str:
