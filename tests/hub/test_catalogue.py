@@ -17,7 +17,13 @@ import zoo
 from tests.hub.helpers import ADDRESS, NAME, fingerprint, refused
 from tests.hub.server import Server
 from tests.interop.huggingface import marian
-from zoo.errors import CatalogueError, CheckpointError, HubError, IntegrityError
+from zoo.errors import (
+    CatalogueError,
+    CheckpointError,
+    HubError,
+    IntegrityError,
+    UnknownNameError,
+)
 from zoo.hub import user_catalogue
 from zoo.hub.pull import expected_files, pull, verify_files
 from zoo.hub.user_catalogue import SECTIONS
@@ -53,6 +59,19 @@ def test_a_name_of_no_checkpoint_is_answered_with_near_ones(tmp_path: Path) -> N
     for folder in (tmp_path, str(tmp_path)):
         with refused(HubError, f"'{tmp_path}' is not an address"):
             zoo.pull(folder)
+
+
+def test_other_forms_of_a_checkpoint_are_answered_with_the_right_one(checkpoint: Path) -> None:
+    with refused(CheckpointError, "a repository of the Hugging Face Hub is hf://ann/captions"):
+        zoo.load("ann/captions")
+    with refused(HubError, "is a page", "Write hf://ann/captions"):
+        zoo.load("https://huggingface.co/ann/captions/tree/main")
+    with refused(UnknownNameError, "unknown hub 'https'"):
+        zoo.load("https://example.com/ann/captions")
+    with refused(CheckpointError, "it is a file of one. Give the folder"):
+        zoo.load(checkpoint / "model.safetensors")
+    with refused(CheckpointError, "~ is your home folder only where a shell replaces it"):
+        zoo.load("~/captions")
 
 
 def test_a_name_always_gives_the_same_bytes(

@@ -149,8 +149,11 @@ def describe(folder: Path) -> dict[str, Any]:
             or of another format version; all missing files and all invalid keys are listed at once.
     """
     if not folder.is_dir():
+        what = f"no checkpoint {str(folder)!r}"
+        if folder.name in FILES and folder.is_file():
+            raise CheckpointError(what, "it is a file of one", f"Give the folder {folder.parent}")
         raise CheckpointError(
-            f"no checkpoint {str(folder)!r}",
+            what,
             "it is not a folder, an address or the name of a released checkpoint",
             "See `zoo list checkpoints`, or train one with `zoo train`",
         )

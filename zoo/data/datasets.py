@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -165,7 +166,7 @@ def given_items(
     if split is not None:
         why = f"split {shown(split)} is of a dataset, and pairs are given"
         raise DataError("these pairs cannot be read", why)
-    items = items_to_score(islice(checked_pairs(data), limit), False)
+    items = items_to_score(islice(checked_pairs(data), limit and min(limit, sys.maxsize)), False)
     if not items:
         raise DataError("nothing to score", "there are no pairs")
     return items, ()

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near
+from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near, unexpanded
 from zoo.registry import catalogue
 from zoo.registry.arguments import checked
 from zoo.registry.catalogue import Model, Package, Released
@@ -177,9 +177,14 @@ class Registry:
         if guesses := near(name, self.checkpoints):
             return CheckpointError(what, f"did you mean {' or '.join(guesses)}?")
         why = "it is not a folder, an address or the name of a released checkpoint"
-        return CheckpointError(
-            what, why, "See `zoo list checkpoints`, or train one with `zoo train`"
-        )
+        next = "See `zoo list checkpoints`, or train one with `zoo train`"
+        if reason := unexpanded(name):
+            why, next = reason, "Write the path in full"
+        elif re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+            next = (
+                f"See `zoo list checkpoints`; a repository of the Hugging Face Hub is hf://{name}"
+            )
+        return CheckpointError(what, why, next)
 
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""
