@@ -244,7 +244,8 @@ def test_a_line_that_ends_with_a_comma_is_read_without_it() -> None:
     details = translator.translate(f"{text} :\nSnow.", details=True, alignment=True)
     words = len(f"{closed} :".split())
     assert all((source < 8) == (target < words) for source, target in details.alignment or ())
-    assert not (details.divided or details.respelled)
+    assert not details.divided
+    assert not details.respelled
 
 
 def test_alignments_count_the_words_of_the_whole_text() -> None:

@@ -122,8 +122,8 @@ def _note(computed: Attention) -> None:
     if computed.parts > 1:
         say(
             "Note: the text is read whole here. `zoo translate` reads it in "
-            f"{computed.parts} parts (sentences, or parts of one that is longer than those of "
-            "training), and may translate it differently"
+            f"{computed.parts} parts (sentences or words, or parts of one that is longer than "
+            "those of training), and may translate it differently"
         )
     if computed.respelled:
         say(

@@ -60,6 +60,9 @@ WORD = re.compile(r"[^\W\d_]+")
 LARGE = re.compile(r"[^\W\d_a-z]{2}")
 """What a word in capitals has."""
 
+ABBREVIATIONS = frozenset({"UK", "USA", "NASA", "NATO", "OTAN", "ONU", "UNO"})
+"""Those that are often made of the pieces of other words in small letters."""
+
 NOUNS = frozenset({"de", "lb"})
 """The languages whose nouns have a capital, like names."""
 
@@ -265,7 +268,8 @@ def _usual_letters(costs: Costs, old: Spelling, language: str) -> Spelling:
         return old
     new = WORD.sub(lambda match: usual.get(match.group(), match.group()), text)
     first, before = WORD.search(new), WORD.search(text)
-    if first and before and (before.group()[0].isupper() or text.islower()):
+    begins = first is not None and not any(map(str.isalnum, new[: first.start()]))
+    if first and before and begins and (before.group()[0].isupper() or text.islower()):
         start = first.start()
         new = new[:start] + new[start].upper() + new[start + 1 :]
     return Spelling(new, old.capitals or capitals)
@@ -274,14 +278,25 @@ def _usual_letters(costs: Costs, old: Spelling, language: str) -> Spelling:
 def _fewest_tokens(words: Iterable[str], costs: Costs) -> dict[str, str]:
     """Return the spelling of each word that has the fewest tokens.
 
-    That is: in small letters, with a large one or as it is; the first of them if they are equal.
+    That is: in small letters, with a large one or as it is; the first of them if they are equal. An
+    abbreviation in capitals, such as DVD, stays: a vocabulary has no more of it than its letters.
     """
     tried = [(word, each) for word in words for each in (word.lower(), word.capitalize(), word)]
     usual: dict[str, tuple[Cost, str]] = {}
     for (word, each), cost in zip(tried, costs([each for _, each in tried]), strict=True):
         if word not in usual or cost < usual[word][0]:
             usual[word] = cost, each
-    return {word: each for word, (_, each) in usual.items()}
+    has_pieces = any(cost[1] < len(word) for word, (cost, _) in usual.items())
+    return {
+        word: word if has_pieces and _is_abbreviation(word, cost) else each
+        for word, (cost, each) in usual.items()
+    }
+
+
+def _is_abbreviation(word: str, least: Cost) -> bool:
+    """Return whether a word in capitals, which has so many tokens at least, is an abbreviation."""
+    is_short = 2 < len(word) <= 4 and word.isupper()
+    return word in ABBREVIATIONS or (is_short and least == (0, len(word)))
 
 
 def _no_capitals(old: Spelling, language: str) -> Spelling:

@@ -32,7 +32,7 @@ export function written(one) {
 export function readWhole({parts, respelled}) {
   const notes = [];
   if (parts > 1) notes.push(
-    `The text is read whole here. Translate reads it in ${parts} parts (sentences, or parts of one ` +
+    `The text is read whole here. Translate reads it in ${parts} parts (sentences or words, or parts of one ` +
     "that is longer than those of training), and may translate it differently.");
   if (respelled) notes.push("The text is read as it is here. Translate reads capitals or marks that " +
                             "the model hardly knows in the spelling of training.");
