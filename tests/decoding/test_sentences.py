@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.registry.builtin import top
 from zoo.translation.long_sentences import divide
-from zoo.translation.parts import SourceReader
 from zoo.translation.sentences import (
     LANGUAGES,
     ONE_SENTENCE,
@@ -28,6 +28,7 @@ from zoo.translation.sentences import (
     split_sentences,
     usual_splitter,
 )
+from zoo.translation.source_reader import SourceReader
 from zoo.translation.translation import Translation, join_parts, within_sentence
 
 CARDS = top() / "cards" / "checkpoints"
@@ -246,6 +247,32 @@ def test_a_line_that_ends_with_a_comma_is_read_without_it() -> None:
     assert all((source < 8) == (target < words) for source, target in details.alignment or ())
     assert not details.divided
     assert not details.respelled
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "closes"),
+    [
+        ("en", "de", True),
+        ("el", "en", False),
+        ("en", "zh", False),
+        ("", "de", False),
+        ("en", "", False),
+    ],
+)
+def test_commas_are_left_out_between_languages_that_share_them(
+    captions: zoo.Translator, source: str, target: str, closes: bool
+) -> None:
+    """A Greek semicolon is a question mark, and a text in no language may be a program."""
+    checkpoint = captions.checkpoint
+    languages = {"source_languages": source, "target_languages": target}
+    given: Any = {name: (code,) * bool(code) for name, code in languages.items()}
+    about = replace(checkpoint.about, **given)
+    reader = SourceReader([replace(checkpoint, about=about)])
+    (part,) = reader.parts([(0, "A  dog,")], "split", 128, lambda text: [text], respell=True)
+    words = checkpoint.source_tokenizer
+    assert part.tokens[0] == words.encode(["A dog" if closes else "A dog,"])[0]
+    (whole,) = reader.parts([(0, "A  dog,")], "split", 128, None, respell=True)
+    assert whole.tokens[0] == words.encode(["A  dog,"])[0]
 
 
 def test_alignments_count_the_words_of_the_whole_text() -> None:

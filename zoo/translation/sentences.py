@@ -89,6 +89,9 @@ WITHOUT_SPACES = frozenset({"ja", "zh"})
 JOINED_WORDS = WITHOUT_SPACES | {"bo", "dz", "km", "lo", "my", "th"}
 """Languages that write no space between words."""
 
+OTHER_COMMAS = JOINED_WORDS | {"am", "ar", "el", "fa", "hy", "ps", "sd", "ug", "ur"}
+"""Languages with another comma, or, as Greek, another meaning of the semicolon."""
+
 
 class Piece(NamedTuple):
     """A part of a text, and the white space before it, with the mark that its line begins with."""

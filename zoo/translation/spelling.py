@@ -75,8 +75,6 @@ GERMAN = str.maketrans(
 )
 """How German is typed without its letters."""
 
-SPACES, SEVERAL_SPACES = re.compile(r"\s+"), re.compile(r"\s{2,}")
-
 Cost = tuple[int, int]
 """How many tokens of a text are unknown, and how many it has."""
 
@@ -104,11 +102,6 @@ def may_be_respelled(text: str, language: str = "") -> bool:
         or ENTITY.search(text) is not None
         or (language in ACCENTED and text.isascii())
     )
-
-
-def plain(text: str, spaces: re.Pattern[str] = SPACES) -> str:
-    """Return a text without the comma at its end, with single spaces for some white space."""
-    return OPEN.sub("", spaces.sub(" ", text.strip()))
 
 
 def is_wordless(text: str) -> bool:

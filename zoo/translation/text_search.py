@@ -39,8 +39,9 @@ from zoo.translation.parallel import (
     shared_out,
     source_length,
 )
-from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part, SourceReader
+from zoo.translation.parts import MAX_SOURCE_LENGTH, LongTexts, Part
 from zoo.translation.sentences import Split, language_code, separator
+from zoo.translation.source_reader import SourceReader
 from zoo.translation.tasks import for_task, leading_task
 from zoo.translation.translation import (
     Translation,
@@ -327,7 +328,7 @@ class TextSearch:
             begins = "" if part.part_index else written
             if languages:
                 one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
-            if languages and part.ends and request.split and self.reader.know_training:
+            if part.ends and request.split and self.reader.closes_lines:
                 one = left_open(one, language_code(languages), begins)
             return as_typed(one, part.respelled, part.capitals and bool(languages), begins)
 
