@@ -35,7 +35,7 @@ from zoo.nn.tree import plain_tensors
 from zoo.registry.registry import default_registry
 from zoo.testing.case import Case
 from zoo.testing.case import case as make_case
-from zoo.translation import parts
+from zoo.translation import source_reader
 from zoo_rnnsearch.network import RNNSearch
 from zoo_transformer.network import Transformer
 
@@ -500,5 +500,5 @@ def test_padded_sources_have_the_same_translations(
 ) -> None:
     translator = zoo.load(NUMBERS / f"{family}-tiny.numbers-en-fr", device="cpu")
     expected = translator.translate(TEXTS, beam=3)
-    monkeypatch.setattr(parts, "can_record", lambda device: True)
+    monkeypatch.setattr(source_reader, "can_record", lambda device: True)
     assert translator.translate(TEXTS, beam=3) == expected
