@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.translation.copying import Vocabularies, copied
-from zoo.translation.garbled_names import garbled_names
+from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
@@ -437,3 +437,17 @@ def test_names_of_two_words_are_copied() -> None:
     reading = with_stand_ins("C'est Ewa.", [Item("name", 6, 9, "Ewa")], *FRENCH_ENGLISH)
     assert reading is not None
     assert reading.text == "C'est Anna."
+
+
+@pytest.mark.parametrize(("text", "translation", "language", "names"), [
+    ("I saw Zoë and Noël.", "J'ai vu Zo et Noël.", "en", ["Zoë"]),
+    ("I saw Agnès.", "J'ai vu Agn.", "en", ["Agnès"]),
+    ("Être avec Zoë.", "Be with Zo.", "fr", ["Zoë"]),
+    ("I saw Noé, ZOË and the café.", "J'ai vu N.", "en", []),
+    ("Zoë", "Zo", "it", []),
+])  # fmt: skip
+def test_names_with_letters_of_another_language_are_copied(
+    text: str, translation: str, language: str, names: list[str]
+) -> None:
+    spans = unknown_names(text, translation, lambda _: False, lambda w: w == "Noé", language)
+    assert [text[slice(*span)] for span in spans] == names

@@ -163,7 +163,7 @@ def _lost_items(
         items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):
         names += garbled_names(text, translation, words.is_rare, words.is_usual)
-        names += unknown_names(text, translation, words.lacks)
+        names += unknown_names(text, translation, words.lacks, words.is_usual, languages[0])
     garbled: list[Item] = []
     for start, end in names:
         name = Item("name", start, end, text[start:end])

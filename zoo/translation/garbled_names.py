@@ -15,6 +15,9 @@ WORDS = re.compile(rf"(?<![\w.@#-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
 SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
 """Two words that may both have a capital: most texts have none."""
 
+OWN_LETTERS = {"en": "", "fr": "àâæçéèêîôœùûÀÂÆÇÉÈÊÎÔŒÙÛ"}
+"""The letters of a language that are not those of ASCII; words with others are mostly names."""
+
 ALIKE = 0.6
 """From this share of common letters on, a word is taken for a garbled one."""
 
@@ -60,21 +63,29 @@ def garbled_names(
 
 
 def unknown_names(
-    text: str, translation: str, lacks: Callable[[str], bool]
+    text: str,
+    translation: str,
+    lacks: Callable[[str], bool],
+    is_usual: Callable[[str], bool] = lambda word: False,
+    language: str = "",
 ) -> Iterator[tuple[int, int]]:
-    """Yield the spans of capitalized words with a letter that a vocabulary lacks.
+    """Yield the spans of capitalized words with a letter that a vocabulary or the language lacks.
 
     Args:
-        text, translation: as for `garbled_names`.
+        text, translation, is_usual: as for `garbled_names`.
         lacks: returns whether the source vocabulary lacks a letter of a word.
+        language: the code of the text's language.
     """
+    own = OWN_LETTERS.get(language)
     if text.isascii():
         return
     for word in WORD.finditer(text):
         name = word.group()
         is_name = name[0].isupper() and not (name.isascii() or name.isupper())
-        if is_name and name not in translation and lacks(name):
-            yield word.span()
+        if is_name and name not in translation:
+            is_foreign = own is not None and any(not c.isascii() and c not in own for c in name)
+            if lacks(name) or (is_foreign and not is_usual(name)):
+                yield word.span()
 
 
 def _capitalized(text: str) -> Iterator[tuple[int, int]]:
