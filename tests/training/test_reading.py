@@ -19,6 +19,7 @@ SENTENCES = [(f"The dog sees {n} cats.", f"Der Hund sieht {n} Katzen.") for n in
 DATES = [(f"{n % 28}/{n % 12}/{1980 + n}", f"{n % 12}.{n % 28}.{1980 + n}") for n in range(40)]
 FORMULAS = [("CON"[n % 3] + "CN"[n % 2] + "O" + "CN"[n // 2 % 2] * (n % 5), f"name con {n}")
             for n in range(40)]  # fmt: skip
+PROGRAMS = [(f"  if x > {n}:" if n % 3 else f"    return {n},", f"line {n}") for n in range(40)]
 DOCUMENTS = [(f"It rains in town {n}. The dog sleeps. It is cold.", f"rain {n}.")
              for n in range(40)]  # fmt: skip
 
@@ -47,9 +48,10 @@ def trained(
         (FORMULAS, "source-target", "char", True),
         (DOCUMENTS, "en-de", "bpe", True),
         (DOCUMENTS, "source-target", "bpe", False),
+        (PROGRAMS, "source-target", "char", True),
     ],
     ids=["sentences", "few others", "dates", "other codes", "no languages", "formulas", "documents",
-         "not split in any case"],
+         "not split in any case", "programs"],
 )  # fmt: skip
 def test_training_shows_how_texts_are_read(
     pairs: list[tuple[str, str]], spec: str, tokenizer: str, whole: bool, tmp_path: Path

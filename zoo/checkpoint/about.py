@@ -74,7 +74,8 @@ class About:
         single_words: whether its training sources are single words: a text of several is read word
             by word, if its language writes spaces between them.
         reads_whole: whether texts are read whole and as they are, because most training sources
-            have several sentences, or many no letter, or capitals as codes have.
+            have several sentences, or many no letter, capitals as codes have, or white space as
+            programs have.
         tasks: for each task of several, the tag with which its sources begin, and the codes of its
             two languages, empty where there is none.
         single_word_tasks: the tags of those whose training sources are single words, which are read

@@ -12,7 +12,8 @@ from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData, length_of_nearly_all
 from zoo.translation.respelling import Respeller
 from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
-from zoo.translation.spelling import APOSTROPHE, is_wordless
+from zoo.translation.source_reader import SEVERAL_SPACES
+from zoo.translation.spelling import APOSTROPHE, OPEN, is_wordless
 from zoo.translation.tasks import leading_task
 
 READ = 1_000
@@ -22,6 +23,12 @@ MANY_CHANGED = 0.1
 """The part of them in another spelling above which all are read as they are.
 
 A corpus with headlines in capitals has fewer; the letters of 14% of chemical formulas would change.
+"""
+
+MANY_SPACED = 0.01
+"""The part of texts in no language, with white space or a comma to keep, above which it is kept.
+
+Such texts may be programs; without any, a network does not know what they mean.
 """
 
 MANY_WORDLESS = 0.2
@@ -87,16 +94,24 @@ def _reads_whole(
     """
     if data.dataset.tasks:
         return False
-    many_changed, many_wordless, many_divided = (
-        max(part * len(texts), FEW_CHANGED) for part in (MANY_CHANGED, MANY_WORDLESS, MANY_DIVIDED)
+    many_changed, many_spaced, many_wordless, many_divided = (
+        max(part * len(texts), FEW_CHANGED)
+        for part in (MANY_CHANGED, MANY_SPACED, MANY_WORDLESS, MANY_DIVIDED)
     )
     translates = about.source_languages and about.target_languages
     if translates and sum(map(is_wordless, texts)) > many_wordless:
+        return True
+    if not language_code(about.source_languages) and sum(map(_has_layout, texts)) > many_spaced:
         return True
     return (
         _respelled(data, about, texts) > many_changed
         or _divided(about, texts, registry) > many_divided
     )
+
+
+def _has_layout(text: str) -> bool:
+    """Return whether a text has white space, or a mark at its end, that would not be read."""
+    return OPEN.search(text) is not None or SEVERAL_SPACES.sub(" ", text.strip()) != text
 
 
 def _some_sources(data: TrainingData) -> list[str]:

@@ -34,7 +34,7 @@ from zoo.translation.spelling import OPEN, Spelling
 from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
 
-SPACES = re.compile(r"\s+")
+SPACES, SEVERAL_SPACES = re.compile(r"\s+"), re.compile(r"\s{2,}")
 
 _LedPiece = tuple[int, str, Piece]
 """The index of a text, what every part of it begins with, and a piece of it."""
@@ -99,10 +99,13 @@ class SourceReader:
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
-        read = None if split is None else self._as_read
+        as_plain = respell and not several and self.know_training
+        read = self._as_read if split is not None or as_plain else None
+        if split is None and read is not None:  # one tab or line break may be between columns
+            read = functools.partial(read, spaces=SEVERAL_SPACES)
         tokenized = self._tokenize(_texts(pieces, read))
         spellings: dict[int, Spelling] = {}
-        if respell and not several and self.know_training:
+        if as_plain:
             spellings = self._respeller.spellings([piece.text for *_, piece in pieces], tokenized)
         if spellings:
             for i, spelling in spellings.items():
@@ -196,11 +199,11 @@ class SourceReader:
         """
         about = self.checkpoints[0].about
         codes = {language_code(each) for each in (about.source_languages, about.target_languages)}
-        return self.know_training and codes.isdisjoint({"", *OTHER_COMMAS})
+        return self.know_training and codes.isdisjoint(OTHER_COMMAS)
 
-    def _as_read(self, text: str) -> str:
-        """Return a sentence as it is read: runs of white space are no words."""
-        spaced = SPACES.sub(" ", text)
+    def _as_read(self, text: str, spaces: re.Pattern[str] = SPACES) -> str:
+        """Return a text as it is read: runs of white space are no words."""
+        spaced = spaces.sub(" ", text.strip())
         return OPEN.sub("", spaced) if self.closes_lines else spaced
 
     @property

@@ -328,7 +328,7 @@ class TextSearch:
             begins = "" if part.part_index else written
             if languages:
                 one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins)
-            if part.ends and request.split and self.reader.closes_lines:
+            if languages and part.ends and request.split and self.reader.closes_lines:
                 one = left_open(one, language_code(languages), begins)
             return as_typed(one, part.respelled, part.capitals and bool(languages), begins)
 
