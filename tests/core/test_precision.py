@@ -73,7 +73,13 @@ def test_bf16_trains_as_well_as_float32(name: str, tmp_path: Path, parallel: Pat
                     "label_smoothing": 0.0, "recipe.precision": kind}  # fmt: skip
         out = tmp_path / kind
         session = begin(
-            TrainingRequest(name, f"{parallel}:en-de", out, settings=settings, steps=200)
+            TrainingRequest(
+                name,
+                f"{parallel}:en-de",
+                out,
+                settings=settings,
+                steps=200 if name == "rnnsearch-tiny" else 80,
+            )
         )
         assert {w.dtype for w in session.trainer.model.parameters()} == {torch.float32}
         losses[kind] = [e.loss for e in session.trainer.events() if isinstance(e, Report)][-1]

@@ -330,9 +330,12 @@ def test_a_declaration_that_imports_torch_is_detected() -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("import random; random.seed(1)", "changes Python's random numbers"),
-        ("import os; os.environ['ZOO_CARELESS'] = '1'", "changes the environment (ZOO_CARELESS)"),
-        ("import warnings; warnings.filterwarnings('ignore')", "changes the filters of warnings"),
+        (
+            "import os, random, warnings\nos.environ['ZOO_CARELESS'] = '1'\nrandom.seed(1)\n"
+            "warnings.filterwarnings('ignore')",
+            "changes the environment (ZOO_CARELESS), Python's random numbers, "
+            "the filters of warnings",
+        ),
         ("print('hello')", "prints 'hello\\n'"),
         ("import tests.laws.networks", ""),
     ],

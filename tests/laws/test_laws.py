@@ -9,7 +9,7 @@ from torch import Tensor
 from zoo.nn import Step, Tree
 from zoo.nn.build import network_type
 from zoo.registry.registry import default_registry
-from zoo.testing import LAWS, BrokenLawError, Law, case, case_of
+from zoo.testing import LAWS, BrokenLawError, Law, case, case_of, masking
 
 laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 
@@ -159,7 +159,9 @@ OF_VARIANTS = [
 
 
 @pytest.mark.parametrize(("variant", "law"), OF_VARIANTS)
-def test_law_of_variant(variant: str, law: Law) -> None:
+def test_law_of_variant(variant: str, law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "STEPS", 20)  # `test_law` takes as many as there are
+    monkeypatch.setattr(masking, "UNLIMITED", 40)
     architecture, values = VARIANTS[variant]
     declared = default_registry().architecture(architecture)
     example = declared.config_type().example()

@@ -328,5 +328,5 @@ def test_all_wrong_options_are_reported_before_anything_is_written(
 
 
 def test_r_drop_belongs_to_the_objective_cross_entropy() -> None:
-    with pytest.raises(ValueError, match="r_drop is for the objective cross_entropy"):
+    with pytest.raises(ConfigError, match="r_drop is for the objective cross_entropy"):
         zoo.Recipe(r_drop=1.0, objective=["other"])

@@ -13,6 +13,7 @@ from tests.core.test_training import SMALL, finished, same
 from zoo.data.batches import Corpus, Sequences
 from zoo.data.bpe_dropout import Segmenter, WordSequences
 from zoo.data.tokenizer import Tokenizer
+from zoo.errors import ConfigError
 from zoo.nn.contract import BEGIN, END, UNKNOWN
 from zoo.registry.declarations import Pair
 from zoo.registry.parameters import LengthLimits
@@ -156,7 +157,7 @@ def test_bpe_dropout_applies_to_both_sides_if_the_recipe_has_it(tokenizer: Token
 def test_only_bpe_has_merges(kind: str) -> None:
     with pytest.raises(ValueError, match="has no merges"):
         Tokenizer.train(TEXTS, kind, 100).merges()
-    with pytest.raises(ValueError, match=r"bpe_dropout skips BPE merges: set tokenizer = bpe"):
+    with pytest.raises(ConfigError, match=r"bpe_dropout skips BPE merges: set tokenizer = bpe"):
         Recipe(tokenizer=kind, bpe_dropout=0.1)
 
 
