@@ -54,7 +54,8 @@ def main() -> None:
     name = f"test_2016_flickr.lc.norm.tok.{target}"
     references = (folder / name).read_text(encoding="utf-8").splitlines()
     search = {"beam": options.beam, "length_penalty": options.length_penalty}
-    translations = zoo.load(options.checkpoint).translate(sources, **search)
+    # Read whole and as they are, like every other score of a card.
+    translations = zoo.load(options.checkpoint).translate(sources, split=False, **search)
     bleu = sacrebleu.BLEU(tokenize="none", force=True)
     score = bleu.corpus_score(moses_tokenized(translations, target), [references])
     program = Path(__file__).resolve().relative_to(Path(__file__).resolve().parents[1])
