@@ -108,6 +108,11 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
             )
 
 
+def _saved(model: Seq2Seq) -> dict[str, Tensor]:
+    """Return the weights of a network, saved and loaded."""
+    return load(save({n: weight.contiguous() for n, weight in model.named_parameters()}))
+
+
 @law(
     causes="a tensor kept as a plain attribute; weights changed outside __init__, as by the option "
     "max_norm of nn.Embedding; a value drawn when the network is built",
@@ -116,9 +121,9 @@ def every_parameter_gets_a_gradient(case: Case) -> None:
 @torch.no_grad()
 def weights_round_trip(case: Case) -> None:
     """Weights saved as safetensors and loaded into a new network give the same logits."""
-    before = load(save({n: weight.contiguous() for n, weight in case.model.named_parameters()}))
+    before = _saved(case.model)
     expected = compute(case, case.model, "cpu").forward
-    saved = load(save({n: weight.contiguous() for n, weight in case.model.named_parameters()}))
+    saved = _saved(case.model)
     for name, weight in saved.items():
         if not torch.equal(weight, before[name]):
             raise BrokenLawError(f"outside training, a method of the network changes {name}")

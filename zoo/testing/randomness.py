@@ -85,8 +85,10 @@ def _with_dropout(case: Case) -> list[Case]:
         for name, field in kind.model_fields.items()
         if "drop" in name.lower() and field.annotation is float
     }
+    if not changed:
+        return []
     try:
-        return [case_of(case.network, kind.parse({**values, **changed}, "dropout"))][: len(changed)]
+        return [case_of(case.network, kind.parse({**values, **changed}, "dropout"))]
     except ConfigError:  # a config of one kind of dropout, or of less
         return []
 

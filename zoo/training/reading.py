@@ -12,8 +12,8 @@ from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData, length_of_nearly_all
 from zoo.translation.respelling import Respeller
 from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
-from zoo.translation.source_reader import SEVERAL_SPACES
-from zoo.translation.spelling import APOSTROPHE, OPEN, is_wordless
+from zoo.translation.source_reader import SEVERAL_SPACES, as_read
+from zoo.translation.spelling import APOSTROPHE, is_wordless
 from zoo.translation.tasks import leading_task
 
 READ = 1_000
@@ -111,7 +111,7 @@ def _reads_whole(
 
 def _has_layout(text: str) -> bool:
     """Return whether a text has white space, or a mark at its end, that would not be read."""
-    return OPEN.search(text) is not None or SEVERAL_SPACES.sub(" ", text.strip()) != text
+    return as_read(text, SEVERAL_SPACES) != text
 
 
 def _some_sources(data: TrainingData) -> list[str]:

@@ -35,6 +35,7 @@ from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
 
 SPACES, SEVERAL_SPACES = re.compile(r"\s+"), re.compile(r"\s{2,}")
+"""White space of a sentence; and of a text that is not split, where one tab is between columns."""
 
 _LedPiece = tuple[int, str, Piece]
 """The index of a text, what every part of it begins with, and a piece of it."""
@@ -100,9 +101,9 @@ class SourceReader:
         usual = limit if split is None else min(limit, self._trained_length or limit)
         pieces = self._leads_and_pieces(texts, split, prefix, several)
         as_plain = respell and not several and self.know_training
-        read = self._as_read if split is not None or as_plain else None
-        if split is None and read is not None:  # one tab or line break may be between columns
-            read = functools.partial(read, spaces=SEVERAL_SPACES)
+        spaces = SEVERAL_SPACES if split is None else SPACES
+        is_read = split is not None or as_plain
+        read = functools.partial(self._as_read, spaces=spaces) if is_read else None
         tokenized = self._tokenize(_texts(pieces, read))
         spellings: dict[int, Spelling] = {}
         if as_plain:
@@ -203,8 +204,7 @@ class SourceReader:
 
     def _as_read(self, text: str, spaces: re.Pattern[str] = SPACES) -> str:
         """Return a text as it is read: runs of white space are no words."""
-        spaced = spaces.sub(" ", text.strip())
-        return OPEN.sub("", spaced) if self.closes_lines else spaced
+        return as_read(text, spaces, self.closes_lines)
 
     @property
     def _trained_length(self) -> int | None:
@@ -326,6 +326,12 @@ class SourceReader:
     def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
+
+
+def as_read(text: str, spaces: re.Pattern[str], closes: bool = True) -> str:
+    """Return a text with single spaces for some white space, and perhaps without a last comma."""
+    spaced = spaces.sub(" ", text.strip())
+    return OPEN.sub("", spaced) if closes else spaced
 
 
 def _texts(pieces: Iterable[_LedPiece], read: Callable[[str], str] | None) -> list[str]:
