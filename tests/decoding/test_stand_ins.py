@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.translation.copying import Vocabularies, copied
+from zoo.translation.copying import copied
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
@@ -26,6 +26,7 @@ from zoo.translation.stand_ins import (
     with_stand_ins,
 )
 from zoo.translation.translation import Translation
+from zoo.translation.vocabulary import Vocabularies
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 FROM_FRENCH = CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k"

@@ -5,10 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.nn.contract import UNKNOWN
 from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
@@ -26,6 +23,7 @@ from zoo.translation.stand_ins import (
 )
 from zoo.translation.times import times_of
 from zoo.translation.translation import Translation
+from zoo.translation.vocabulary import Vocabularies
 
 WORD = re.compile(r"[^\s▁]+")
 FACT = re.compile(r"(?<![^\W_])[0-9]+(?![^\W_])|\b[^\W\d_a-z]\w+")
@@ -41,37 +39,6 @@ Ranked = list[Translation]
 """The translations of a part, the best first."""
 
 
-RARE = 3
-"""From so many tokens on, a word is taken for one that training hardly has."""
-
-
-class Vocabularies(NamedTuple):
-    """What the tokenizers of a network say about words.
-
-    is_rare: whether one of the target has so many tokens that training hardly had it; is_usual:
-    whether one of the source is one token; lacks: whether the source vocabulary lacks a letter.
-    """
-
-    is_rare: Callable[[str], bool]
-    is_usual: Callable[[str], bool]
-    lacks: Callable[[str], bool]
-
-
-def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
-    """Return what the tokenizers of a checkpoint say about words."""
-    source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
-
-    def is_usual(word: str) -> bool:
-        (ids,) = source.encode([word])
-        return len(ids) == 1 and ids[0] != UNKNOWN
-
-    return Vocabularies(
-        lambda word: len(target.encode([word])[0]) >= RARE,
-        is_usual,
-        lambda word: UNKNOWN in source.encode([word])[0],
-    )
-
-
 def copied(
     parts: Sequence[Part],
     translated: Mapping[Key, Ranked],
@@ -80,7 +47,7 @@ def copied(
     read: Callable[[list[Part], list[str]], list[Part]],
     translate: Callable[[list[Part]], Mapping[Key, Ranked]],
 ) -> dict[Key, Ranked]:
-    """Return new translations of parts whose own lack a number, an address, a time or a name.
+    """Return new translations of parts whose own lack a number, a date, an address or a name.
 
     In a new translation, each stand-in is replaced by what it stands for. There is none where a
     stand-in is lost, too, or is in the translation twice, or where it lacks something else that
@@ -115,7 +82,8 @@ def copied(
             part, reading = readings[key]
             before = translated[key]
             whole = [one for each in ranked if (one := _whole(each, part.text, reading))]
-            if whole and _keeps(_facts(part.text, reading), before[0].text, whole[0].text):
+            kept = [(*each.spans[0], each.kept) for each in reading.stand_ins]
+            if whole and _keeps(replaced(part.text, kept), before[0].text, whole[0].text):
                 new[key] = whole + before[: len(before) - len(whole)]
     return new
 
@@ -123,13 +91,10 @@ def copied(
 def _as_they_are(
     parts: Iterable[Part], translated: Mapping[Key, Ranked], languages: tuple[str, str]
 ) -> Iterator[tuple[Key, Ranked]]:
-    """Yield what stays as it is, but for its numbers: parts without a letter, or with no known one.
-
-    A network writes some sentence for them.
-    """
+    """Yield unread parts as they are, but for their numbers: a network writes some sentence."""
     for part in parts:
         before = translated[part.key]
-        if before[0].unknown or is_wordless(part.text):
+        if _is_unread(part, before[0]):
             plain, pairs = TAG.sub("", part.text), before[0].alignment
             changes = as_written(items_of(plain, languages[0]), *languages)
             text = replaced(plain, changes).strip()
@@ -141,13 +106,18 @@ def _as_they_are(
 
 
 def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
-    """Yield words without a letter, or with no known one, as they are: a network writes others."""
+    """Yield unread words as they are: a network writes others."""
     for part in parts:
         before = translated[part.key]
-        if before[0].unknown or is_wordless(part.text):
+        if _is_unread(part, before[0]):
             pairs = before[0].alignment and ((0, 0),)
             one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
             yield part.key, [one, *before[1:]]
+
+
+def _is_unread(part: Part, one: Translation) -> bool:
+    """Return whether a part has no letter, or the vocabulary knows nothing of it."""
+    return one.unknown or is_wordless(part.text)
 
 
 def _lost_items(
@@ -176,14 +146,6 @@ def _lost_items(
 
 def _is_apart(item: Item, others: Iterable[Item]) -> bool:
     return all(item.end <= other.start or other.end <= item.start for other in others)
-
-
-def _facts(text: str, reading: Reading) -> str:
-    """Return a text with its times in the form of stand-ins, and of its dates the numbers alone."""
-    facts = {each.spans[0]: each.text for each in reading.stand_ins if each.kind == "time"}
-    dates = (each.spans[0] for each in reading.stand_ins if each.kind == "date")
-    facts |= {span: " ".join(re.findall("[0-9]+", text[slice(*span)])) for span in dates}
-    return replaced(text, [(*span, new) for span, new in sorted(facts.items())])
 
 
 def _keeps(text: str, before: str, after: str) -> bool:

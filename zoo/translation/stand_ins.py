@@ -41,13 +41,14 @@ WORD = re.compile(r"\w+")
 class StandIn(NamedTuple):
     """What a network reads for an item.
 
-    text: of the stand-in; pattern: of it in a translation; written: returns what the target
-    language writes for the item in place of a match; spans: of the item in the text, and of
-    the stand-in in what is read, (start, end) in characters.
+    text: of the stand-in; kept: what every translation keeps of the item; pattern: of the
+    stand-in in a translation; written: returns what the target language writes for the item in
+    place of a match; spans: of the item in the text, and of the stand-in in what is read, (start,
+    end) in characters.
     """
 
-    kind: Kind
     text: str
+    kept: str
     pattern: re.Pattern[str]
     written: Callable[[re.Match[str]], str]
     spans: tuple[tuple[int, int], tuple[int, int]]
@@ -69,7 +70,7 @@ def with_stand_ins(
         text: the text.
         items: of it, in order.
         source, target: the codes of its language and of the translation's; empty if not known.
-        attempt: the number of an earlier attempt, plus 1: others are taken.
+        attempt: the number of the attempt, from 0; each takes others.
     """
     items = list(items)
     dated = [(item.start, item.end, " ") for item in items if item.date is not None]
@@ -85,7 +86,8 @@ def with_stand_ins(
         shown = _shown(item, short, source, target, attempt)
         read += text[end : item.start]
         spans = (item.start, item.end), (len(read), len(read) + len(shown))
-        stand_ins.append(StandIn(item.kind, short, *_in_place(item, short, source, target), spans))
+        in_place = _in_place(item, short, source, target)
+        stand_ins.append(StandIn(short, _kept(item), *in_place, spans))
         read, end = read + shown, item.end
     return Reading(read + text[end:], tuple(stand_ins)) if stand_ins else None
 
@@ -117,6 +119,13 @@ def _shown(item: Item, short: str, source: str, target: str, attempt: int) -> st
     if item.number and item.number in item.text and item.kind != "time":
         return item.text.replace(item.number, short)
     return f"{short} {item.symbol}".strip()
+
+
+def _kept(item: Item) -> str:
+    """Return what a translation keeps of an item: its text, of a date the numbers alone."""
+    if item.date is not None:
+        return " ".join(re.findall("[0-9]+", item.text))
+    return item.number if item.kind == "time" else item.text
 
 
 def _in_place(

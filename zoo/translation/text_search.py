@@ -29,7 +29,7 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.copying import Key, copied, unread, vocabularies
+from zoo.translation.copying import Key, copied, unread
 from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
@@ -52,7 +52,7 @@ from zoo.translation.translation import (
     with_lost_numbers,
     within_sentence,
 )
-from zoo.translation.vocabulary import blank_tokens, shared_vocabulary
+from zoo.translation.vocabulary import blank_tokens, shared_vocabulary, vocabularies
 
 Result = TypeVar("Result")
 

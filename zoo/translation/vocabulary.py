@@ -1,14 +1,46 @@
-"""What a translator needs to know about target vocabularies."""
+"""What a translator needs to know about vocabularies."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.errors import DecodingError
+from zoo.nn.contract import UNKNOWN
+
+RARE = 3
+"""From so many tokens on, a word is taken for one that training hardly has."""
+
+
+class Vocabularies(NamedTuple):
+    """What the tokenizers of a network say about words.
+
+    is_rare: whether one of the target has so many tokens that training hardly had it; is_usual:
+    whether one of the source is one token; lacks: whether the source vocabulary lacks a letter.
+    """
+
+    is_rare: Callable[[str], bool]
+    is_usual: Callable[[str], bool]
+    lacks: Callable[[str], bool]
+
+
+def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
+    """Return what the tokenizers of a checkpoint say about words."""
+    source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+
+    def is_usual(word: str) -> bool:
+        (ids,) = source.encode([word])
+        return len(ids) == 1 and ids[0] != UNKNOWN
+
+    return Vocabularies(
+        lambda word: len(target.encode([word])[0]) >= RARE,
+        is_usual,
+        lambda word: UNKNOWN in source.encode([word])[0],
+    )
 
 
 def shared_vocabulary(checkpoints: Sequence[Checkpoint]) -> list[str]:
