@@ -7,45 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from zoo.translation.addresses import ADDRESS, without_end
 from zoo.translation.dates import Date, has_date
 from zoo.translation.lost_numbers import NUMBER, lost_numbers, value_of
-from zoo.translation.number_formats import MINUS, POINT, converted
+from zoo.translation.number_formats import MINUS, POINT, SMALL, converted
 from zoo.translation.times import time_pattern
 
 Kind = Literal["number", "version", "money", "code", "address", "name", "time", "date"]
-
-_ENDINGS = """
-ai app au biz br ca ch cn co com cz de dev dk edu eu fi fr gov gr hu ie info int io jp kr mil
-mobi mx net nl nz org pl pt ro ru tr tv ua uk
-7z apk bat bmp bz2 cfg cpp css csv dmg doc docx epub exe gif gz html ico ini ipynb iso jar jpeg jpg
-js json log md mkv mov mp3 mp4 odt ods pdf php png ppt pptx py rar sh sql svg tar tex toml ts tsv
-txt wav webp xls xlsx xml xz yaml yml zip
-"""
-"""The ends of the names of hosts and files, without most that are words."""
-
-HOSTS = ("Com", "Edu", "Gov", "Net", "Org")
-"""Ends of the names of hosts that are also written with a capital, as in GitHub.Com."""
-
-_ENDS = "|".join([*_ENDINGS.split(), *_ENDINGS.upper().split(), *HOSTS])
-_ADDRESS = rf"""
-(?<![\w.@\#&+/-]) (?:
-    (?: https?:// | ftp:// | www\. ) [^\s<>"\u00ab\u00bb\u201c\u201d]{{1,500}}
-  | [\w.+-]{{1,64}} @ [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{1,8}}
-  | [@\#] [^\W\d] \w{{1,64}}
-  | ` [^`\s] (?: [^`\n]{{0,200}} [^`\s] )? `
-  | (?: [0-9A-F]{{2}} [:-] ){{5}} [0-9A-F]{{2}} (?! [\w:-] )
-  | (?= [0-9A-F:]{{0,40}}? (?: :: | [A-F] ) )
-    (?: [0-9A-F]{{0,4}} : ){{2,7}} [0-9A-F]{{1,4}} (?! [\w:] )
-  | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: {_ENDS} ) \b
-    (?! [@-] | \.\w ) (?: [/?] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}} )?
-  | [\w-]{{1,64}} (?: \. [\w-]{{1,64}} ){{0,8}} \. (?-i: [a-z]{{2,8}} )
-    / [\w~] [^\s<>"\u00ab\u00bb\u201c\u201d]{{0,500}}
-  | (?-i: [A-Z][A-Za-z0-9]{{0,9}} (?: & [A-Z][A-Za-z0-9]{{0,9}} | [+\#]{{1,2}} ) ) (?! [\w+&\#] )
-  | (?-i: (?= [A-Z]{{0,20}} [0-9] ) (?= [0-9]{{0,20}} [A-Z] ) [A-Z0-9]{{4,20}} \b )
-)
-"""
-ADDRESS = re.compile(_ADDRESS, re.VERBOSE | re.IGNORECASE)
-"""An address of mail or the web, a name online or of a file, or a name with &, + or #."""
 
 SYMBOLS = "€$£¥"
 _AFTER = rf"""
@@ -54,9 +22,6 @@ _AFTER = rf"""
           | (?-i: [kKM]\b | Md?[{SYMBOLS}] ) ) )
 """
 """No time of day, and no number that a word multiplies."""
-
-SMALL = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u215e"
-"""Fractions, and digits of powers."""
 
 BETWEEN = re.compile(r"(?<=[0-9])\s(?:à|to|bis|tot|a)\s(?=[0-9])")
 """A word between the numbers of a range."""
@@ -68,7 +33,7 @@ RANGE = re.compile(_RANGE, re.VERBOSE)
 
 ITEM = re.compile(
     rf"""
-    (?P<address> {_ADDRESS} )
+    (?P<address> {ADDRESS.pattern} )
   | (?<! [\w.,] ) (?P<euros> [0-9]{{1,6}} ) \s? € \s? (?P<cents> [0-9]{{2}} ) (?! \w | [.,]\d )
   | (?P<before> (?<! [\w{SYMBOLS}] ) (?<! [0-9][\ \u00a0\u202f] )
         (?: (?-i: US|CA|AU|HK|NZ|[ACR] ) (?= \$ ) )? [{SYMBOLS}] [\ \u00a0\u202f]? )?
@@ -98,9 +63,6 @@ versions of three parts or more.
 
 SIGN_OF_ITEM = re.compile(rf"[0-9@#`{SMALL}]|[.:][/\w]|[A-Za-z][&+]")
 """What every one of them has."""
-
-END_OF_ADDRESS = re.compile(r"[.,;:!?…\]}'’]+$")
-"""What follows an address rather than ends it."""
 
 AFTER_NAME = re.compile(
     r"(?:\b[A-ZÀ-ÖØ-Þ]\w+|\b(?i:section|version|chapter|chapitre|figure|kapitel|abschnitt)) $"
@@ -178,7 +140,7 @@ def items_of(text: str, source: str = "", *, every: bool = False) -> Iterator[It
 def _item(match: re.Match[str], text: str) -> Item:
     start, end = match.span()
     if match["address"]:
-        end -= len(match.group()) - len(_without_end(match.group()))
+        end -= len(match.group()) - len(without_end(match.group()))
         return Item("address", start, end, text[start:end])
     if match["code"]:
         return Item("code", start, end, match.group())
@@ -188,16 +150,6 @@ def _item(match: re.Match[str], text: str) -> Item:
     if len(symbols) == 1:
         return Item("money", start, end, match.group(), match["number"], symbols[0])
     return Item("number", *match.span("number"), match["number"], match["number"])
-
-
-def _without_end(address: str) -> str:
-    """Return an address without the marks of a sentence, and closing brackets of its own only."""
-    before = ""
-    while before != address:
-        before, address = address, END_OF_ADDRESS.sub("", address)
-        if address.endswith(")") and address.count(")") > address.count("("):
-            address = address[:-1]
-    return address
 
 
 def has_lost(

@@ -16,6 +16,9 @@ DOTTED = frozenset(_DOTTED.split())
 
 MINUS = "-−"
 
+SMALL = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u215e"
+"""Fractions, and digits of powers."""
+
 
 def converted(number: str, source: str, target: str) -> str:
     """Return a number with the decimal mark and the thousands' separator of another language.

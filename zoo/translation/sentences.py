@@ -16,7 +16,7 @@ from zoo.data.languages import two_letter_code
 from zoo.errors import ConfigError
 from zoo.registry.open_shelf import parse_named
 from zoo.registry.registry import Registry
-from zoo.translation.lost_items import HOSTS
+from zoo.translation.addresses import HOSTS
 
 SPLITTER, WORDS = "sentencex", "words"
 """The splitters that are used unless another is named: of texts, and for single words."""

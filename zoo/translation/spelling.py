@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.translation.lost_items import ADDRESS, SMALL
+from zoo.translation.addresses import ADDRESS
+from zoo.translation.number_formats import SMALL
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
