@@ -185,10 +185,6 @@ class FeatureReader(Tokenizer):
         """Return nothing: there are no tokens."""
         return []
 
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """Raise ValueError: there are no words."""
-        raise ValueError("feature vectors have no words")
-
     def merges(self) -> list[tuple[str, str]]:
         """Raise ValueError: there are no merges."""
         raise ValueError("feature vectors have no merges")

@@ -82,10 +82,6 @@ class Engine(ABC):
         """Return the text of ids that are not control tokens."""
 
     @abstractmethod
-    def words(self, text: str) -> list[str]:
-        """Return the parts of a text of tokens that are tokenized independently."""
-
-    @abstractmethod
     def content(self) -> dict[str, Any]:
         """Return what the constructor needs, for JSON."""
 
@@ -142,10 +138,6 @@ class SentencePiece(Engine):
         """
         text: str = self.processor.decode([self.vocabulary.tokens[i] for i in ids])
         return text.replace("▁", " ").strip()
-
-    def words(self, text: str) -> list[str]:
-        """Return the text: a model may look at all of it."""
-        return [text]
 
     def content(self) -> dict[str, Any]:
         """Return the model in base64."""
@@ -281,17 +273,6 @@ class TokenizersPipeline(Engine):
         with failing("the tokenizer cannot write this text"):
             text = self.engine.decode(inner, skip_special_tokens=False)
         return HIDDEN.sub("⁇", text).strip()
-
-    def words(self, text: str) -> list[str]:
-        """Return the parts by the pipeline's pre-tokenizer.
-
-        Raises:
-            DataError: the library fails.
-        """
-        if self.engine.pre_tokenizer is None:
-            return [text]
-        with failing("the tokenizer cannot read this text"):
-            return [word for word, _ in self.engine.pre_tokenizer.pre_tokenize_str(text)]
 
     def content(self) -> dict[str, Any]:
         """Return the pipeline and the ids."""

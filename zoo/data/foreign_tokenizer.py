@@ -132,10 +132,6 @@ class ForeignTokenizer(Tokenizer):
             text = text.replace(old, new)
         return text
 
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the words that ids make up, as far as the tokenizer separates them."""
-        return self.engine.words("".join(self.token(i) for i in ids))
-
     def merges(self) -> list[tuple[str, str]]:
         """Raise: the merges of a foreign tokenizer are not known by these ids."""
         raise ValueError("a foreign tokenizer has no merges")

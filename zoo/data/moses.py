@@ -98,10 +98,6 @@ class Moses(Engine):
         text: str = self.detokenizer.detokenize(words)
         return text
 
-    def words(self, text: str) -> list[str]:
-        """Return the text: its tokens have no marks of where words begin."""
-        return [text]
-
     def content(self) -> dict[str, Any]:
         """Return what the constructor needs, for JSON."""
         merges = [" ".join(pair) for pair in self.merges]

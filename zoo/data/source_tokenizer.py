@@ -90,10 +90,6 @@ class SourceTokenizer(Tokenizer):
             encoded.append(ids[:-1])
         return encoded
 
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """Raise ValueError: words of several sources are not segmented again."""
-        raise ValueError("several sources have no common words")
-
     def merges(self) -> list[tuple[str, str]]:
         """Raise ValueError: each source has merges of its own."""
         raise ValueError("several sources have no common merges")

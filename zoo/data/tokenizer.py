@@ -148,7 +148,7 @@ class Tokenizer:
         return "".join(pieces).replace("▁", " ").removeprefix(" ")
 
     def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the words that ids make up; each is tokenized independently of the others."""
+        """Return the words that ids make up, each cut by itself, of a tokenizer with `merges`."""
         text = "".join(self.token(i) for i in ids)
         pre_tokenizer = self._tokenizer.pre_tokenizer
         with failing("the tokenizer cannot read this text"):
@@ -287,10 +287,6 @@ class EntryTokenizer(Tokenizer):
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError(f"decode returned {reprlib.repr(texts)}, not text")
             return "⁇".join(texts)
-
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """Return the words that ids make up, separated by white space."""
-        return self.decode(ids).split()
 
     def merges(self) -> list[tuple[str, str]]:
         """Raise: only the kind `bpe` has merges."""

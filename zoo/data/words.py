@@ -214,10 +214,6 @@ class Words(Engine):
                 text = f"{text} ".replace(f"{self.separator} ", "").rstrip()
         return _without_extra_spaces(text) if "joeynmt" in self.steps else text
 
-    def words(self, text: str) -> list[str]:
-        """Return the text: its tokens have no marks of where words begin."""
-        return [text]
-
     def content(self) -> dict[str, Any]:
         """Return what the constructor needs, for JSON."""
         return {
