@@ -15,7 +15,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from zoo.data.charsmap import fault_of_charsmap, growth_of_charsmap
-from zoo.data.text_tokenizer import SPECIALS
+from zoo.data.text_tokenizer import SPECIALS, TOKEN_LIMIT
 from zoo.data.tokenizer_models import MODELS
 from zoo.data.tokenizer_regex import fault_of_regex
 from zoo.errors import CheckpointError
@@ -85,9 +85,8 @@ def _pattern(value: Any) -> str:
 def _special(value: Any) -> str:
     """Check a token and its id, as processors have them."""
     good = isinstance(value, list) and len(value) == 2
-    return (
-        "" if good and not _text(0, 1000, value[0]) and _is_id(value[1]) else "must be [token, id]"
-    )
+    good = good and not _text(0, TOKEN_LIMIT, value[0]) and _is_id(value[1])
+    return "" if good else "must be [token, id]"
 
 
 def _is_id(value: Any) -> bool:
@@ -319,8 +318,9 @@ def _faults_of_vocabulary(content: Mapping[str, Any]) -> tuple[int, list[str]]:
     ids = dict(vocabulary)
     for token in added:
         text = token.get("content") if isinstance(token, dict) else None
-        if type(text) is not str or not 1 <= len(text) <= 1000 or not _is_id(token.get("id")):
-            return 0, ["added_tokens: each needs an id, and a content of up to 1,000 characters"]
+        if type(text) is not str or _text(1, TOKEN_LIMIT, text) or not _is_id(token.get("id")):
+            most = f"{TOKEN_LIMIT:,} characters"
+            return 0, [f"added_tokens: each needs an id, and a content of up to {most}"]
         if ids.setdefault(text, token["id"]) != token["id"]:
             return 0, [f"added_tokens: {text[:40]!r} has two ids"]
     if sorted(ids.values()) != list(range(len(ids))):

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zoo.data.text_tokenizer import TOKEN_LIMIT
+
 Checked = tuple[dict[str, int], list[str]]
 """The vocabulary, ids by token, and what is refused."""
-
-TOKEN = 1000
-"""Most characters of a token."""
 
 
 def _vocabulary(model: Mapping[str, Any]) -> Checked:
@@ -20,8 +19,8 @@ def _vocabulary(model: Mapping[str, Any]) -> Checked:
         return {}, ["vocab must be an object of ids"]
     if not all(type(id) is int for id in vocabulary.values()):
         return {}, ["vocab must be an object of ids"]
-    if max(map(len, vocabulary)) > TOKEN:
-        return {}, [f"a token has over {TOKEN:,} characters"]
+    if max(map(len, vocabulary)) > TOKEN_LIMIT:
+        return {}, [f"a token has over {TOKEN_LIMIT:,} characters"]
     faults = []
     unknown = model.get("unk_token")
     if unknown is not None and (type(unknown) is not str or unknown not in vocabulary):
@@ -45,8 +44,8 @@ def word_piece(model: Mapping[str, Any]) -> Checked:
     """Check subwords of the longest match first."""
     vocabulary, faults = word_level(model)
     longest = model.get("max_input_chars_per_word", 100)
-    if type(longest) is not int or not 1 <= longest <= TOKEN:
-        faults.append(f"max_input_chars_per_word must be from 1 to {TOKEN:,}")
+    if type(longest) is not int or not 1 <= longest <= TOKEN_LIMIT:
+        faults.append(f"max_input_chars_per_word must be from 1 to {TOKEN_LIMIT:,}")
     return vocabulary, faults
 
 
@@ -85,8 +84,8 @@ def unigram(model: Mapping[str, Any]) -> Checked:
         token, score = piece
         if type(score) not in (int, float) or not math.isfinite(score) or abs(score) > 1e12:
             return {}, [f"the log probability of {token[:40]!r} must be finite"]
-        if not 1 <= len(token) <= TOKEN:
-            return {}, [f"a token must have 1 to {TOKEN:,} characters"]
+        if not 1 <= len(token) <= TOKEN_LIMIT:
+            return {}, [f"a token must have 1 to {TOKEN_LIMIT:,} characters"]
         if vocabulary.setdefault(token, id) != id:
             return {}, [f"{token[:40]!r} is there twice"]
     unknown = model.get("unk_id")
