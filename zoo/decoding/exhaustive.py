@@ -12,7 +12,7 @@ from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.pipeline import Pipeline, States, dead_ends
 from zoo.decoding.processor import Rows
 from zoo.decoding.processors import NEVER
-from zoo.decoding.ranking import best, ended
+from zoo.decoding.ranking import best
 from zoo.decoding.task import Task
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, State
@@ -95,7 +95,7 @@ def _continue(
     scores = pipeline.process(states, Rows(torch.zeros_like(token), block.written, log_probs))
     rows = torch.arange(len(token), device=token.device)
     dead = block._replace(parent=rows, state=step.state, states=states)
-    hypotheses = _ended(dead, dead_ends(scores), options, pipeline)
+    hypotheses = _ended(dead, dead_ends(scores), pipeline)
     row, tokens = (scores > -torch.inf).nonzero(as_tuple=True)
     longer = Block(
         torch.cat([block.written[row], tokens[:, None]], 1),
@@ -106,19 +106,14 @@ def _continue(
         states,
     )
     over = (tokens == END) | (longer.written.shape[1] >= pipeline.max_lengths)
-    return longer, over, hypotheses + _ended(longer, over, options, pipeline)
+    return longer, over, hypotheses + _ended(longer, over, pipeline)
 
 
-def _ended(
-    block: Block[State], over: Tensor, options: Search, pipeline: Pipeline
-) -> list[Hypothesis]:
+def _ended(block: Block[State], over: Tensor, pipeline: Pipeline) -> list[Hypothesis]:
     """Return the hypotheses of some rows, (rows,) bool."""
     part = block.part(over.nonzero()[:, 0])
-    states = gather(part.states, part.parent)
-    penalties = pipeline.penalties(states, torch.zeros_like(part.parent))
-    columns = (part.written, part.score, part.log_prob, penalties)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [ended(options, *row) for row in rows]
+    states, sentence = gather(part.states, part.parent), torch.zeros_like(part.parent)
+    return pipeline.hypotheses(*part[:3], states, sentence, over[over])
 
 
 def _check_size(task: Task[Memory, State], options: Search, vocab: int, length: int) -> None:

@@ -205,14 +205,12 @@ def faults(values: Mapping[str, Any]) -> list[str]:
     changed = [o for o in search_options() if whole[o.name] is not o.default]  # defaults are valid
     errors = {o.name: (o.flag, error) for o in changed if (error := o.error(whole[o.name]))}
     wrong = [f"{flag} must be {error}" for flag, error in errors.values()]
-    return [*wrong, *_contradictions(SimpleNamespace(**whole), whole.keys() - errors.keys())]
+    usable = {o.name: o.default if o.name in errors else whole[o.name] for o in search_options()}
+    return [*wrong, *_contradictions(SimpleNamespace(**usable), whole.keys() - errors.keys())]
 
 
 def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
-    """Yield each contradiction among options whose values are valid."""
-    usable = {o.name: getattr(search, o.name) if o.name in valid else o.default
-              for o in search_options()}  # fmt: skip
-    search = SimpleNamespace(**usable)
+    """Yield each contradiction among valid options; in the search, the others are defaults."""
     name = _searching(search).partition(":")[0]
     if name in BUILT_IN and name != "sampling":
         for option in search_options():
