@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from zoo.errors import FAILURES
+from zoo.nn.cached_weights import version
 from zoo.nn.stack_parts import Watched
 
 
@@ -191,9 +192,7 @@ class _Part(NamedTuple):
 
 
 def _version(weight: Tensor | None) -> tuple[int, int]:
-    if weight is None:
-        return 0, 0
-    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+    return (0, 0) if weight is None else (weight.data_ptr(), version(weight))
 
 
 def _have_hooks(parts: list[_Part]) -> bool:

@@ -122,16 +122,19 @@ class Kernels:
     """The compiled functions, called with tensors."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        functions = [getattr(library, name) for name in _SIGNATURES]
-        for function, types in zip(functions, _SIGNATURES.values(), strict=True):
-            function.argtypes = types
-        self._quantize, self._dequantize, self._add_norm, self._continue = functions[:4]
-        self.choose = functions[4]  # `choice.py` calls it
-        self._pack, self._pack_bf16, self._pack_int8 = functions[5:8]
-        self._product, self._store, self._select, self._attend = functions[8:12]
-        # `sublayers.py`, `stacks.py` and `losses.py` call these.
-        self.feedforward, self.attention, self.decoder, self.encoder = functions[12:16]
-        self.greedy, self.beam, self.cross_entropy = functions[16:]
+        for name, types in _SIGNATURES.items():
+            getattr(library, name).argtypes = types
+        self._quantize, self._dequantize = library.zoo_quantize, library.zoo_dequantize
+        self._add_norm, self._continue = library.zoo_add_norm, library.zoo_continue
+        self._pack, self._pack_bf16 = library.zoo_pack, library.zoo_pack_bf16
+        self._pack_int8, self._product = library.zoo_pack_int8, library.zoo_product
+        self._store, self._select = library.zoo_store, library.zoo_select
+        self._attend = library.zoo_attend
+        # `choice.py`, `sublayers.py`, `stacks.py` and `losses.py` call these.
+        self.choose, self.cross_entropy = library.zoo_choose, library.zoo_cross_entropy
+        self.feedforward, self.attention = library.zoo_feedforward, library.zoo_attention
+        self.decoder, self.encoder = library.zoo_decoder, library.zoo_encoder
+        self.greedy, self.beam = library.zoo_greedy, library.zoo_beam
 
     def quantize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows (n, k), contiguous, as int8, and the scale of each, (n, 1)."""
