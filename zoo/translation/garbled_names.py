@@ -12,7 +12,7 @@ WORD = re.compile(_LETTERS)
 WORDS = re.compile(rf"(?<![\w.@#-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
 """Words with single spaces between them."""
 
-SIGN_OF_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
+MAY_BE_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
 """Two words that may both have a capital: most texts have none."""
 
 OWN_LETTERS = {"en": "", "fr": "àâæçéèêîôœùûÀÂÆÇÉÈÊÎÔŒÙÛ"}
@@ -29,7 +29,7 @@ def garbled_names(
     text: str,
     translation: str,
     is_rare: Callable[[str], bool],
-    is_usual: Callable[[str], bool] = lambda word: False,
+    is_usual: Callable[[str], bool],
 ) -> Iterator[tuple[int, int]]:
     """Yield the spans of names in a text of which a translation has a word that is only alike.
 
@@ -43,7 +43,7 @@ def garbled_names(
         is_rare: returns whether a word of the translation is none that the network knows.
         is_usual: returns whether a word of the source is one that the network knows well.
     """
-    if not SIGN_OF_NAME.search(text):
+    if not MAY_BE_NAME.search(text):
         return
     words, own = set(WORD.findall(translation)), set(WORD.findall(text))
     foreign = [word for word in words - own if word[0].isupper() and is_rare(word)]
@@ -66,8 +66,8 @@ def unknown_names(
     text: str,
     translation: str,
     lacks: Callable[[str], bool],
-    is_usual: Callable[[str], bool] = lambda word: False,
-    language: str = "",
+    is_usual: Callable[[str], bool],
+    language: str,
 ) -> Iterator[tuple[int, int]]:
     """Yield the spans of capitalized words with a letter that a vocabulary or the language lacks.
 

@@ -61,7 +61,7 @@ Codes are dates in digits, times with seconds, telephone numbers, ranges, sizes,
 versions of three parts or more.
 """
 
-SIGN_OF_ITEM = re.compile(rf"[0-9@#`{SMALL}]|[.:][/\w]|[A-Za-z][&+]")
+MAY_BE_ITEM = re.compile(rf"[0-9@#`{SMALL}]|[.:][/\w]|[A-Za-z][&+]")
 """What every one of them has."""
 
 AFTER_NAME = re.compile(
@@ -121,7 +121,7 @@ def items_of(text: str, source: str = "", *, every: bool = False) -> Iterator[It
         source: the code of its language, if it is known.
         every: yield those numbers, too.
     """
-    if not SIGN_OF_ITEM.search(text):  # so it is with most texts
+    if not MAY_BE_ITEM.search(text):  # so it is with most texts
         return
     for match in ITEM.finditer(text):
         item = _item(match, text)

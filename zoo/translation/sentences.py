@@ -36,7 +36,7 @@ AS_CHINESE = "yue"
 """Cantonese, which has no two-letter code, is split as Chinese is."""
 
 ONE_SENTENCE = re.compile(r"[\w ,'-]*[^\s\w]?")
-"""A line that has no sign before its last character at which any language ends a sentence."""
+"""A line without a mark, before its last character, at which some language ends a sentence."""
 
 ABBREVIATIONS = {
     "de": "frl abs bd jh geb gest dipl-ing hl inkl bspw okt dez tel",

@@ -94,7 +94,7 @@ Change = Callable[[Spelling, str], Spelling]
 Costs = Callable[[Sequence[str]], list[Cost]]
 
 
-def may_be_respelled(text: str, language: str = "") -> bool:
+def may_be_respelled(text: str, language: str) -> bool:
     """Return whether a text looks as if it had another spelling."""
     return (
         LARGE.search(text) is not None

@@ -94,7 +94,7 @@ def from_hypothesis(
     hypothesis: Hypothesis,
     tokenizers: tuple[Tokenizer, Tokenizer],
     aligned: Sequence[int] | None,
-    prefix: Prefix = Prefix(),  # noqa: B008  # it does not change
+    prefix: Prefix,
 ) -> Translation:
     """Return the translation of a text, or of a part of one, that a hypothesis stands for.
 
@@ -167,7 +167,7 @@ def within_sentence(
     return one._replace(text=text, alignment=pairs, divided=True)
 
 
-def left_open(one: Translation, language: str, prefix: str = "") -> Translation:
+def left_open(one: Translation, language: str, prefix: str) -> Translation:
     """Return the translation of a text that ends with a comma, which was read without it.
 
     A network that was trained on whole sentences writes a stop instead, or some words.
@@ -203,7 +203,7 @@ def with_lost_numbers(one: Translation) -> Translation:
     )
 
 
-def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str = "") -> Translation:
+def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str) -> Translation:
     """Return the translation of a part that was read in another spelling, perhaps in capitals.
 
     The prefix is what the text begins with in any case.
