@@ -54,6 +54,12 @@ class Vocabulary:
     tags_last: bool = False
     clean: bool = False
 
+    @property
+    def text_ids(self) -> dict[str, int]:
+        """The id of each token that is text, without special and control tokens."""
+        tokens = enumerate(self.tokens)
+        return {t: i for i, t in tokens if i > UNKNOWN and i not in self.control}
+
     def faults(self) -> Iterable[str]:
         """Yield everything that is wrong with it."""
         size = len(self.tokens)
@@ -117,8 +123,7 @@ class SentencePiece(Engine):
             self.processor.LoadFromSerializedProto(model)
         except (RuntimeError, TypeError) as error:
             raise unreadable_model(file, str(error)) from None
-        tokens = enumerate(vocabulary.tokens)
-        self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
+        self.ids = vocabulary.text_ids
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, by the texts of its pieces."""

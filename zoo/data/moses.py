@@ -68,8 +68,7 @@ class Moses(Engine):
         self.tokenizer = sacremoses.MosesTokenizer(lang=language)
         self.detokenizer = sacremoses.MosesDetokenizer(lang=language)
         self.codes = Parts(merges)
-        tokens = enumerate(vocabulary.tokens)
-        self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
+        self.ids = vocabulary.text_ids
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids."""

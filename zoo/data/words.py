@@ -174,8 +174,7 @@ class Words(Engine):
                 raise ValueError(f"step {step!r} is not one of {', '.join(STEPS)}")
         self.vocabulary, self.split, self.merges = vocabulary, split, merges
         self.old, self.separator, self.undo, self.steps = old, separator, undo, tuple(steps)
-        tokens = enumerate(vocabulary.tokens)
-        self.ids = {t: i for i, t in tokens if i > UNKNOWN and i not in vocabulary.control}
+        self.ids = vocabulary.text_ids
         known = frozenset(self.ids) if undo else None
         self.codes = None if merges is None else Codes(merges, old, known, separator)
 
