@@ -91,33 +91,34 @@ def copied(
 def _as_they_are(
     parts: Iterable[Part], translated: Mapping[Key, Ranked], languages: tuple[str, str]
 ) -> Iterator[tuple[Key, Ranked]]:
-    """Yield unread parts as they are, but for their numbers: a network writes some sentence."""
-    for part in parts:
-        before = translated[part.key]
-        if _is_unread(part, before[0]):
-            plain, pairs = TAG.sub("", part.text), before[0].alignment
-            changes = as_written(items_of(plain, languages[0]), *languages)
-            text = replaced(plain, changes).strip()
-            if pairs is not None:
-                pairs = tuple(enumerate(_words_of(plain, text, changes)))
-            own = (text,) if text else ()
-            one = before[0]._replace(text=text, alignment=pairs, copied=own)
-            yield part.key, [one, *before[1:]]
+    """Yield parts without known letters as they are, but for their numbers."""
+    for part, before in _without_known_letters(parts, translated):
+        plain, pairs = TAG.sub("", part.text), before[0].alignment
+        changes = as_written(items_of(plain, languages[0]), *languages)
+        text = replaced(plain, changes).strip()
+        if pairs is not None:
+            pairs = tuple(enumerate(_words_of(plain, text, changes)))
+        own = (text,) if text else ()
+        one = before[0]._replace(text=text, alignment=pairs, copied=own)
+        yield part.key, [one, *before[1:]]
 
 
 def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
-    """Yield unread words as they are: a network writes others."""
+    """Yield words without known letters as they are."""
+    for part, before in _without_known_letters(parts, translated):
+        pairs = before[0].alignment and ((0, 0),)
+        one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
+        yield part.key, [one, *before[1:]]
+
+
+def _without_known_letters(
+    parts: Iterable[Part], translated: Mapping[Key, Ranked]
+) -> Iterator[tuple[Part, Ranked]]:
+    """Yield parts of which a vocabulary knows no letter: a network writes something for them."""
     for part in parts:
         before = translated[part.key]
-        if _is_unread(part, before[0]):
-            pairs = before[0].alignment and ((0, 0),)
-            one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
-            yield part.key, [one, *before[1:]]
-
-
-def _is_unread(part: Part, one: Translation) -> bool:
-    """Return whether a part has no letter, or the vocabulary knows nothing of it."""
-    return one.unknown or is_wordless(part.text)
+        if before[0].unknown or is_wordless(part.text):
+            yield part, before
 
 
 def _lost_items(

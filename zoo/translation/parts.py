@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from zoo.translation.respelling import Tokens
-
 MAX_SOURCE_LENGTH = 1024
 """Default maximum length of a part in tokens, with its end token."""
+
+Tokens = tuple[list[int], ...]
+"""A text's token ids by each checkpoint's source tokenizer, without the end token."""
 
 LongTexts = Literal["refuse", "split"]
 """Whether a text that is too long raises an error or is split into parts."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from zoo.checkpoint.about import About
 from zoo.data.tokenizer import Tokenizer
 from zoo.nn.contract import UNKNOWN
+from zoo.translation.parts import Tokens
 from zoo.translation.sentences import language_code
 from zoo.translation.spelling import (
     ACCENTED,
@@ -19,9 +20,6 @@ from zoo.translation.spelling import (
     may_be_respelled,
     spelled,
 )
-
-Tokens = tuple[list[int], ...]
-"""A text's token ids by each checkpoint's source tokenizer, without the end token."""
 
 
 class Respeller:

@@ -19,8 +19,8 @@ from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide, divide_word
 from zoo.translation.long_texts import split_long
-from zoo.translation.parts import LongTexts, Part
-from zoo.translation.respelling import Respeller, Tokens
+from zoo.translation.parts import LongTexts, Part, Tokens
+from zoo.translation.respelling import Respeller
 from zoo.translation.sentences import (
     OTHER_COMMAS,
     Piece,
