@@ -53,14 +53,14 @@ class Tokenizer:
         """
         shelf = (registry or default_registry()).tokenizers
         options, name = shelf.options(kind), name_of(kind)
-        plugin = shelf.owner(name).plugin
+        is_builtin = shelf.owner(name).builtin
         try:
             made: object = shelf[name].load()(texts, vocab_size, **options)
         except ZooError:  # also from the iterator of texts
             raise
         except Exception as error:  # the library raises bare Exceptions
             reason = f"{type(error).__name__}: {error}"
-            if plugin is None or plugin.builtin:
+            if is_builtin:
                 raise ConfigError(
                     f"no {name} vocabulary of {vocab_size:,} entries",
                     f"{error}",
@@ -74,7 +74,7 @@ class Tokenizer:
                 raise TypeError(f"it made {made!r}, which is no tokenizer")
             # What a checkpoint could not be loaded with is refused before training.
             faults = faults_of_library(made, vocab_size)
-            if faults and (plugin is None or plugin.builtin):
+            if faults and is_builtin:
                 raise ConfigError(
                     f"no {name} vocabulary of {vocab_size:,} entries",
                     "; ".join(faults),

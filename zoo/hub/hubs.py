@@ -43,8 +43,7 @@ def hub_of(address: Address, registry: Registry) -> Hub:
     scheme = registry.hubs.find(address.scheme)
     owner = registry.hubs.owner(address.scheme)
     kind = import_object(scheme.hub, f"hub {scheme.name}://")
-    builtin = owner.plugin is None or owner.plugin.builtin
-    if builtin:
+    if owner.builtin:
         hub = kind()
     else:
         what = f"hub {scheme.name}:// of {owner}"

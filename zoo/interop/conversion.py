@@ -113,7 +113,7 @@ def importer_of(format: str, registry: Registry) -> Importer:
     declared, owner = registry.importers.find(format), registry.importers.owner(format)
     what = f"format {format!r} of {owner}"
     kind = cast("type[Importer]", import_object(declared.importer, what))
-    if owner.plugin is None or owner.plugin.builtin:
+    if owner.builtin:
         return kind()
     return cast(Importer, Reporting(kind, what, Importer, RETURNS))
 

@@ -93,7 +93,7 @@ def load_engine(
         reason = f"no package exports its format {declared.format!r}"
         raise PluginError(f"{what} is broken", reason, "Report this to its author")
     folder = cached_export(checkpoint, declared.format, precision, registry)
-    if owner.plugin is None or owner.plugin.builtin:
+    if owner.builtin:
         try:
             runner = kind.load(folder, checkpoint, threads)
         except ZooError:

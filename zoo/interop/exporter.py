@@ -157,6 +157,6 @@ def exporter_of(format: str, architecture: str, registry: Registry) -> Exporter:
     owner = registry.exporters.owner(key)
     what = f"format {format!r} of {owner}"
     kind = cast("type[Exporter]", import_object(declared.exporter, what))
-    if owner.plugin is None or owner.plugin.builtin:
+    if owner.builtin:
         return kind()
     return cast(Exporter, Reporting(kind, what, Exporter, RETURNS))

@@ -169,8 +169,7 @@ class OpenShelf(Shelf[E]):
         except ZooError:
             raise
         except FAILURES as error:
-            plugin = self.owner(name).plugin
-            if plugin is None or plugin.builtin:
+            if self.owner(name).builtin:
                 raise
             reason = f"{self[name].path} raised {type(error).__name__}: {error}"
             raise self.broken(name, reason) from error

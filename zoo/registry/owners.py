@@ -42,6 +42,11 @@ class Owner:
     plugin: Plugin | None = None
     file: Path | None = None
 
+    @property
+    def builtin(self) -> bool:
+        """Whether it is the zoo itself, or one of its own plugins."""
+        return self.plugin is None or self.plugin.builtin
+
     def __str__(self) -> str:
         if self.plugin is None:
             return str(self.file or DISTRIBUTION)
