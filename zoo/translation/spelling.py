@@ -90,7 +90,7 @@ class Spelling(NamedTuple):
     capitals: bool = False
 
 
-Change = Callable[[Spelling, str], Spelling]
+Change = Callable[[Spelling], Spelling]
 Costs = Callable[[Sequence[str]], list[Cost]]
 
 
@@ -130,12 +130,10 @@ def spelled(
     """
     spellings = [Spelling(text) for text in texts]
     apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
-    letters: Change = functools.partial(_usual_letters, costs)
+    letters: Change = functools.partial(_usual_letters, costs, language)
     usual: Change = functools.partial(_with_accents, costs, accented)
     for change in (_unescaped, apostrophes, letters, usual):
-        for i, new, old_cost, new_cost in _changed(
-            change, spellings, range(len(texts)), costs, language
-        ):
+        for i, new, old_cost, new_cost in _changed(change, spellings, range(len(texts)), costs):
             # Where each character is a token, capitals cost nothing, and are as little known.
             same = change is letters and old_cost[1] >= len(spellings[i].text)
             if new_cost < old_cost or (same and new_cost == old_cost):
@@ -149,28 +147,28 @@ def spelled(
     accents: Change = functools.partial(_without_accents, costs)
     less: list[Change] = [*plain, _compatible, _no_capitals, tags, *of_known, *without, accents]
     for change in less:
-        for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs, language):
+        for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs):
             if new_cost[0] < old_cost[0]:
                 spellings[i] = new
     return spellings
 
 
 def _changed(
-    change: Change, spellings: Sequence[Spelling], among: Iterable[int], costs: Costs, language: str
+    change: Change, spellings: Sequence[Spelling], among: Iterable[int], costs: Costs
 ) -> list[tuple[int, Spelling, Cost, Cost]]:
     """Return what a change makes of some spellings: index, spelling, and costs before and after."""
-    changed = {i: change(spellings[i], language) for i in among}
+    changed = {i: change(spellings[i]) for i in among}
     changed = {i: new for i, new in changed.items() if new.text != spellings[i].text}
     before = costs([spellings[i].text for i in changed])
     after = costs([new.text for new in changed.values()])
     return list(zip(changed, changed.values(), before, after, strict=True))
 
 
-def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling, language: str) -> Spelling:
+def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling) -> Spelling:
     return old._replace(text=marks.sub(plain, old.text))
 
 
-def _compatible(old: Spelling, language: str) -> Spelling:
+def _compatible(old: Spelling) -> Spelling:
     """Return a text in Unicode's compatibility form, without characters that format it.
 
     An alignment counts words: their number stays.
@@ -180,12 +178,12 @@ def _compatible(old: Spelling, language: str) -> Spelling:
     return old._replace(text=text) if _has_words_of(text, old.text) else old
 
 
-def _unescaped(old: Spelling, language: str) -> Spelling:
+def _unescaped(old: Spelling) -> Spelling:
     text = ENTITY.sub(lambda match: html.unescape(match.group()), old.text)
     return old._replace(text=text) if _has_words_of(text, old.text) else old
 
 
-def _without_accents(costs: Costs, old: Spelling, language: str) -> Spelling:
+def _without_accents(costs: Costs, old: Spelling) -> Spelling:
     """Return a text without the accents of letters that a vocabulary lacks; names keep them."""
     bare = {c: _bare(c) for c in set(old.text) if not c.isascii() and c.isalpha()}
     bare = {c: plain for c, plain in bare.items() if plain != c}
@@ -198,9 +196,7 @@ def _without_accents(costs: Costs, old: Spelling, language: str) -> Spelling:
     return old._replace(text=WORD.sub(without, old.text))
 
 
-def _with_accents(
-    costs: Costs, accented: Mapping[str, str], old: Spelling, language: str
-) -> Spelling:
+def _with_accents(costs: Costs, accented: Mapping[str, str], old: Spelling) -> Spelling:
     """Return a text that has no accent with those of words that are no token without them."""
     words = {
         word for word in WORD.findall(old.text) if word in accented or word.lower() in accented
@@ -237,7 +233,7 @@ def _bare(letter: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", letter) if not unicodedata.combining(c))
 
 
-def _usual_letters(costs: Costs, old: Spelling, language: str) -> Spelling:
+def _usual_letters(costs: Costs, language: str, old: Spelling) -> Spelling:
     """Return a text in the letters of training instead of capitals, or without any.
 
     Each word has the spelling of the fewest tokens. Between other words, those in capitals change
@@ -293,13 +289,11 @@ def _is_abbreviation(word: str, least: Cost) -> bool:
     return word in ABBREVIATIONS or (is_short and least == (0, len(word)))
 
 
-def _no_capitals(old: Spelling, language: str) -> Spelling:
+def _no_capitals(old: Spelling) -> Spelling:
     return Spelling(old.text.lower(), old.capitals or _in_capitals(old.text))
 
 
-def _without(
-    characters: re.Pattern[str], costs: Costs | None, old: Spelling, language: str
-) -> Spelling:
+def _without(characters: re.Pattern[str], costs: Costs | None, old: Spelling) -> Spelling:
     """Return a text without some characters, but for those of addresses.
 
     With `costs`, those that a vocabulary knows are kept, too.
