@@ -98,13 +98,8 @@ class UnknownNameError(ZooError):
     def __init__(self, kind: str, name: object, known: Iterable[str], next: str = "") -> None:
         known = sorted(set(known))
         name = shown(name) if isinstance(name, int) else str(name)
-        self.suggestions = near(name, known)
-        if self.suggestions:
-            why = f"did you mean {' or '.join(self.suggestions)}?"
-        elif known:
-            why = f"known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}"
-        else:
-            why = "none is known"
+        listed = f"known are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}"
+        why = did_you_mean(name, known) or (listed if known else "none is known")
         super().__init__(f"unknown {kind} {name[:NAME_LIMIT]!r}", why, next)
 
 
@@ -202,13 +197,21 @@ class PluginWarning(UserWarning):
     """A broken part of a plugin is left out."""
 
 
-def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the names in `known` that look like `name`, nearest first; none for a long one."""
+def did_you_mean(name: str, known: Iterable[str], most: int = 3, begin: str = "did") -> str:
+    """Return the question whether names that look like another are meant: `did you mean beam?`.
+
+    The nearest is first. It is empty if none is near, or for a long name.
+    """
     if len(name) > NAME_LIMIT:
-        return []
+        return ""
     lowered = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
-    return [lowered[k] for k in matches]
+    return f"{begin} you mean {' or '.join(lowered[k] for k in matches)}?" if matches else ""
+
+
+def in_brackets(hint: str) -> str:
+    """Return a hint in brackets, after a space; empty for none."""
+    return f" ({hint})" if hint else ""
 
 
 @contextlib.contextmanager

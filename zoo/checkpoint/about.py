@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeGuard, get_args
 
 from zoo.decoding.options import faults as option_faults
 from zoo.decoding.options import search_options
-from zoo.errors import CheckpointError, UnknownNameError, near
+from zoo.errors import CheckpointError, UnknownNameError, did_you_mean
 from zoo.registry.declarations import Dataset, are_tasks
 from zoo.registry.open_shelf import parse_named
 
@@ -224,8 +224,8 @@ def _option_fault(name: object, value: object) -> str | None:
     options = {option.name: option for option in search_options()}
     option = options.get(name) if isinstance(name, str) else None
     if option is None:
-        nearest = near(str(name)[:100], options, 1)
-        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        nearest = did_you_mean(str(name)[:100], options, 1)
+        hint = f"; {nearest}" if nearest else ""
         return f"decoding has an unknown option {str(name)[:100]!r}{hint}"
     if option.name in NOT_RECOMMENDED:
         return f"decoding cannot contain {name}, which is the user's choice"

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from zoo.errors import ConfigError, near
+from zoo.errors import ConfigError, did_you_mean, in_brackets
 from zoo.registry.catalogue import NAME, user_catalogue
 from zoo.registry.registry import Registry
 
@@ -192,5 +192,4 @@ def _read_options(
 
 
 def _unknown(kind: str, name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    guess = near(name, known, 1)
-    return f"unknown {kind} {name[:100]!r}" + (f" (did you mean {guess[0]}?)" if guess else "")
+    return f"unknown {kind} {name[:100]!r}{in_brackets(did_you_mean(name, known, 1))}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zoo.data.compressed import open_text
 from zoo.data.readers import bounded_lines, decode_bytes, naming
-from zoo.errors import DataError, near
+from zoo.errors import DataError, did_you_mean, in_brackets
 from zoo.registry.declarations import Pair
 
 DELIMITERS = ",;\t|"
@@ -94,8 +94,7 @@ def _columns(file: Path, header: list[str], columns: Sequence[str]) -> tuple[int
             )
         return 0, 1
     missing = [name for name in columns or NAMES if name.casefold() not in lowered]
-    guess = near(missing[0], header)
-    hint = f" (did you mean {' or '.join(guess)}?)" if guess else ""
+    hint = in_brackets(did_you_mean(missing[0], header))
     listed = ", ".join(header[:20])[:500]
     raise DataError(
         f"{file} has no column {' or '.join(map(repr, missing))}{hint}",

@@ -22,7 +22,7 @@ from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.tokenizer import Tokenizer, parse_entry
 from zoo.data.tokenizer_check import check_tokenizer
 from zoo.data.words import Words
-from zoo.errors import CheckpointError, DecodingError, near
+from zoo.errors import CheckpointError, DecodingError, did_you_mean
 from zoo.files import parse_json, read_text
 from zoo.nn.contract import END, UNKNOWN
 from zoo.registry.registry import Registry
@@ -92,12 +92,11 @@ class ForeignTokenizer(Tokenizer):
             DecodingError: there is no such language; near ones are suggested.
         """
         if code not in self.tags:
-            nearest = near(code, self.tags)
             raise DecodingError(
                 f"no {self.tags_of} language {code!r}",
                 f"there are {', '.join(list(self.tags)[:10]) or 'no tags of languages'}"
                 + (f" and {len(self.tags) - 10} more" if len(self.tags) > 10 else ""),
-                f"Did you mean {' or '.join(nearest)}?" if nearest else "",
+                did_you_mean(code, self.tags, begin="Did"),
             )
         prefix = (self.tags[code], *self.entries.prefix[1 if self.language else 0 :])
         return ForeignTokenizer(self.engine, replace(self.entries, prefix=prefix))

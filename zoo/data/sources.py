@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from zoo.errors import DataError, near
+from zoo.errors import DataError, did_you_mean
 from zoo.files import parse_json
 from zoo.registry.arguments import checked
 from zoo.registry.parameters import MAIN
@@ -59,11 +59,10 @@ def split_text(text: str, names: Sequence[str]) -> list[str]:
         return [text, *[""] * (len(names) - 1)]
     unknown = [name for name in values if name not in names]
     if unknown:
-        guess = near(unknown[0], names)
         raise DataError(
             f"no source {unknown[0]!r}",
             f"this model reads {', '.join(names)}",
-            f"Did you mean {guess[0]}?" if guess else "",
+            did_you_mean(unknown[0], names, 1, begin="Did"),
         )
     wrong = [name for name, value in values.items() if not isinstance(value, str)]
     if wrong:

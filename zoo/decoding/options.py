@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from zoo.decoding.option import Limits, Option, declared, described
-from zoo.errors import DecodingError, UnknownNameError, near
+from zoo.errors import DecodingError, UnknownNameError, did_you_mean
 
 T = TypeVar("T")
 
@@ -181,11 +181,10 @@ class Search:
         ids = {token: i for i, token in enumerate(vocabulary)}
         unknown = [token for token in self.banned if isinstance(token, str) and token not in ids]
         if unknown:
-            nearest = near(unknown[0], ids)
             raise DecodingError(
                 f"cannot ban {' or '.join(map(repr, unknown))}",
                 "it is not one token of the target vocabulary",
-                f"Did you mean {' or '.join(nearest)}?" if nearest else "",
+                did_you_mean(unknown[0], ids, begin="Did"),
             )
         banned = tuple(ids[token] if isinstance(token, str) else token for token in self.banned)
         return replace(self, banned=banned)

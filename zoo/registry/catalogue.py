@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.errors import CheckpointError, HubError, near
+from zoo.errors import CheckpointError, HubError, did_you_mean, in_brackets
 from zoo.files import read_text
 from zoo.registry.address import SHA256, Address, is_inside
 from zoo.registry.cache_folder import user_folder
@@ -297,8 +297,7 @@ def _faults(entry: object, keys: Mapping[str, Key], where: str = "") -> list[str
         return [f"{where}must be a table"]
     unknown = [key for key in entry if keys and key not in keys]
     faults = [
-        f"{where}unknown key {key[:100]!r}"
-        + "".join(f" (did you mean {n}?)" for n in near(key, keys, 1))
+        f"{where}unknown key {key[:100]!r}{in_brackets(did_you_mean(key, keys, 1))}"
         for key in unknown[:LISTED]
     ]
     if len(unknown) > LISTED:

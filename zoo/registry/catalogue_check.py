@@ -7,10 +7,10 @@ of all architectures that have models, the entries of plugins, and no network.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, did_you_mean, in_brackets
 from zoo.registry.catalogue import AUTO, all_faults
 from zoo.registry.config import Config, parameters_of
 from zoo.registry.imports import import_object
@@ -137,9 +137,9 @@ def _name_faults(registry: Registry, name: str, model: str) -> Iterator[str]:
         return
     prefix, dot, rest = name.rpartition(".")
     if not model and dot and rest in tasks:
-        yield f"there is no model {prefix!r}{_hint(prefix, registry.models)}"
+        yield f"there is no model {prefix!r}{in_brackets(did_you_mean(prefix, registry.models, 1))}"
     else:
-        yield f"there is no dataset {data!r}{_hint(data, tasks)}"
+        yield f"there is no dataset {data!r}{in_brackets(did_you_mean(data, tasks, 1))}"
 
 
 def _pair_faults(registry: Registry, name: str, model: str, *, alone: bool) -> list[str]:
@@ -184,7 +184,9 @@ def _recipe_values(registry: Registry, values: Mapping[str, Any]) -> list[str]:
         for named in value if isinstance(value, list) else [value]:
             name = name_of(named) if isinstance(named, str | dict) else ""
             if isinstance(shelf, OpenShelf) and name and name not in shelf:
-                faults.append(f"{key} = {name!r} is unknown{_hint(name, shelf)}")
+                faults.append(
+                    f"{key} = {name!r} is unknown{in_brackets(did_you_mean(name, shelf, 1))}"
+                )
             elif isinstance(shelf, OpenShelf) and name and isinstance(named, dict):
                 with contextlib.suppress(PluginError):  # reported with the entry
                     faults += shelf.faults(key, named)
@@ -199,9 +201,8 @@ def _config_keys(registry: Registry, values: Mapping[str, Any]) -> list[str]:
             known |= set(registry.architecture(name).config_type().model_fields)
         except ZooError:
             continue
-    return [f"config: unknown key {key!r}{_hint(key, known)}" for key in values if key not in known]
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    guess = near(name, known, 1)
-    return f" (did you mean {guess[0]}?)" if guess else ""
+    return [
+        f"config: unknown key {key!r}{in_brackets(did_you_mean(key, known, 1))}"
+        for key in values
+        if key not in known
+    ]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from zoo.errors import FAILURES, ConfigError, PluginError, near, shown
+from zoo.errors import FAILURES, ConfigError, PluginError, did_you_mean, shown
 from zoo.registry.parameters import MAIN, LengthLimits, Table
 
 KEYS_LIMIT = 1_000
@@ -99,11 +99,9 @@ class Settings(BaseModel):
     def _fault(cls, fault: dict[str, Any]) -> str:
         key = " ".join(".".join(str(part) for part in fault["loc"])[:100].split())
         if fault["type"] == "extra_forbidden":
-            guess = near(key, cls.model_fields)
             known = ", ".join(sorted(cls.model_fields))
-            return f"unknown key {key!r} " + (
-                f"(did you mean {' or '.join(guess)}?)" if guess else f"(known: {known})"
-            )
+            guess = did_you_mean(key, cls.model_fields) or f"known: {known}"
+            return f"unknown key {key!r} ({guess})"
         if fault["type"] == "missing":
             return f"{key} is missing"
         # A validator may quote a value, which may be long or of several lines.

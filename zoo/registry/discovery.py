@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 
-from zoo.errors import FAILURES, PluginError, near
+from zoo.errors import FAILURES, PluginError, did_you_mean
 from zoo.registry.api import check_api, stated_api
 from zoo.registry.owners import Plugin
 from zoo.registry.plugins import Plugins
@@ -55,8 +55,8 @@ def discover(choice: str | None = None) -> Plugins:
         else:
             plugins.skipped.append(plugin)
     for name in sorted((chosen or set()) - known):
-        guess = near(name, known, 1)
-        suggestion = f": did you mean {guess[0]}?" if guess else ""
+        guess = did_you_mean(name, known, 1)
+        suggestion = f": {guess}" if guess else ""
         plugins.problems.append(f"{CHOICE} names {name!r}, which is not installed{suggestion}")
     return plugins
 

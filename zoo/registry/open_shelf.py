@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, near
+from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, did_you_mean
 from zoo.registry.entries import Entry
 from zoo.registry.shelf import Shelf
 
@@ -125,8 +125,7 @@ class OpenShelf(Shelf[E]):
             return []  # the recipe's own check reports it
         name = name_of(named)
         if name not in self:
-            guess = near(name, self)
-            hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(self)}"
+            hint = did_you_mean(name, self) or f"known: {', '.join(self)}"
             return [f"{key} = {name!r} ({hint})"]
         try:
             self.options(named)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pluggy
 
-from zoo.errors import FAILURES, PluginError, near
+from zoo.errors import FAILURES, PluginError, did_you_mean, in_brackets
 from zoo.registry import hookspecs, text_hookspecs, training_hookspecs
 from zoo.registry.api import UNSTATED_API, check_api
 from zoo.registry.owners import Plugin
@@ -176,11 +176,8 @@ def _check_hooks(module: object, manager: pluggy.PluginManager) -> None:
             marked[options.get("specname") or name] = {**options, "found_as": name}
     unknown = [n for n in marked if n not in known and not marked[n]["optionalhook"]]
     if unknown:
-        guesses = {name: near(name, known, 1) for name in unknown}
-        listed = ", ".join(
-            f"{name} (did you mean {guess[0]}?)" if guess else name
-            for name, guess in guesses.items()
-        )
+        guesses = {name: did_you_mean(name, known, 1) for name in unknown}
+        listed = ", ".join(f"{name}{in_brackets(guess)}" for name, guess in guesses.items())
         more = "" if all(guesses.values()) else f"; the hooks are {', '.join(known)}"
         raise PluginError(f"no such hook: {listed}{more}")
     unmarked = [n for n in known if n not in marked and callable(getattr(module, n, None))]

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, near, unexpanded
+from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, did_you_mean, unexpanded
 from zoo.registry import catalogue
 from zoo.registry.arguments import checked
 from zoo.registry.catalogue import Model, Package, Released
@@ -174,8 +174,8 @@ class Registry:
             listed = f"; its checkpoints are {', '.join(own)}" if own else ""
             next = "" if own else f"Train one: zoo train {name} --data DATA --out OUT"
             return CheckpointError(what, f"it is the name of a model{listed}", next)
-        if guesses := near(name, self.checkpoints):
-            return CheckpointError(what, f"did you mean {' or '.join(guesses)}?")
+        if guess := did_you_mean(name, self.checkpoints):
+            return CheckpointError(what, guess)
         why = "it is not a folder, an address or the name of a released checkpoint"
         next = "See `zoo list checkpoints`, or train one with `zoo train`"
         if reason := unexpanded(name):

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from zoo.errors import near
+from zoo.errors import did_you_mean
 from zoo.serving.errors import EncodedError, RequestError, SlowClientError, TooLargeError
 from zoo.serving.limits import Limits
 
@@ -162,8 +162,8 @@ def _fault(kind: type[BaseModel], error: ValidationError) -> RequestError:
         where = ".".join(str(part)[:80] for part in one["loc"])
         message = one["msg"].removeprefix("Value error, ")
         if one["type"] == "extra_forbidden":
-            guess = near(where, kind.model_fields, 1)
-            message = f"no such key, did you mean {guess[0]}?" if guess else "no such key"
+            guess = did_you_mean(where, kind.model_fields, 1)
+            message = f"no such key, {guess}" if guess else "no such key"
         faults.append(f"{where}: {message}" if where else message)
     syntax = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
     what = "the request body is not JSON" if syntax else "the request does not fit"

@@ -27,7 +27,7 @@ from zoo.checkpoint.format import (
     trained_on,
 )
 from zoo.data.languages import find_language, is_language, short_codes
-from zoo.errors import DataError, DecodingError, ZooError, near
+from zoo.errors import DataError, DecodingError, ZooError, did_you_mean
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.registry.address import Address
 from zoo.registry.registry import Registry
@@ -176,11 +176,11 @@ class Checkpoints(Mapping[str, Served]):
             UnknownCheckpointError: there is none; near names are suggested.
         """
         if name not in self._served:
-            suggestions = near(name, self._served)
+            guess = did_you_mean(name, self._served)
             raise UnknownCheckpointError(
                 f"unknown checkpoint {name[:200]!r}",
-                f"did you mean {' or '.join(suggestions)}?" if suggestions else "",
-                "" if suggestions else "GET /api/models lists them",
+                guess,
+                "" if guess else "GET /api/models lists them",
             )
         return self[name]
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from zoo.errors import ConfigError, near
+from zoo.errors import ConfigError, did_you_mean
 
 
 def check_not_frozen(new: Sequence[str], model: nn.Module, patterns: Sequence[str]) -> None:
@@ -57,8 +57,8 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
 def _hint(pattern: str, names: Sequence[str]) -> str:
     """Return the patterns or names that are near, or the outermost parts of the network."""
     groups = list(dict.fromkeys(f"{prefix}.*" for name in names for prefix in _prefixes(name)))
-    if guess := near(pattern, [*groups, *names]):
-        return f"did you mean {' or '.join(guess)}?"
+    if guess := did_you_mean(pattern, [*groups, *names]):
+        return guess
     outermost = dict.fromkeys(name.partition(".")[0] + ".*" * ("." in name) for name in names)
     return f"the network has {', '.join(outermost)}"
 

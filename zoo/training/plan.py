@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 from zoo.data.datasets import find_dataset, is_file_spec, without_held_out
-from zoo.errors import ConfigError, near
+from zoo.errors import ConfigError, did_you_mean, in_brackets
 from zoo.registry.catalogue import AUTO
 from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
@@ -228,8 +228,7 @@ def unknown_names(registry: Registry, values: Mapping[str, Any]) -> list[str]:
     faults = []
     known, name = [*SELECTIONS, *registry.metrics], values.get("select")
     if isinstance(name, str) and name not in known:
-        guess = near(name, known)
-        hint = f"did you mean {' or '.join(guess)}?" if guess else f"known: {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
         faults.append(f"select = {name!r} ({hint})")
     for key, kind in OPEN.items():
         value = None if values.get(key) == "none" else values.get(key)
@@ -325,9 +324,8 @@ def _side(key: str, config: type[Config]) -> tuple[str, str]:
         return owners[0], key
     if owners:
         return "", f"{key!r} is a key of both: write config.{key} or recipe.{key}"
-    guess = near(key, [*sides["config"], *sides["recipe"]])
-    suggestion = f" (did you mean {' or '.join(guess)}?)" if guess else ""
-    return "", f"unknown key {key!r}{suggestion}"
+    guess = did_you_mean(key, [*sides["config"], *sides["recipe"]])
+    return "", f"unknown key {key!r}{in_brackets(guess)}"
 
 
 def _check(config: Config, recipe: Recipe, where: str) -> None:
