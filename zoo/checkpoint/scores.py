@@ -124,7 +124,7 @@ def _options(record: Mapping[str, Any]) -> dict[str, Any]:
 def command(record: Mapping[str, Any], checkpoint: str) -> str:
     """Return the command that reproduces a record's scores."""
     words = ["zoo", "eval", checkpoint, "--data", record["data"], "--split", record["split"]]
-    flags = {option.name: option.flag.strip("`") for option in search_options()}
+    flags = {option.name: option.flag for option in search_options()}
     flags["by_sentences"] = "--sentences"
     for name, value in _options(record).items():
         option = flags.get(name, f"--{name.replace('_', '-')}")

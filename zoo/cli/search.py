@@ -62,12 +62,11 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add(option: Option) -> Callable[..., Any]:
     """Return the decorator that adds one option; without a default, so that given ones show."""
-    flag = option.flag.strip("`")
     if option.kind is bool:
-        return click.option(flag, option.name, is_flag=True, help=option.help)
+        return click.option(option.flag, option.name, is_flag=True, help=option.help)
     kind = click.Choice(option.choices) if option.choices else option.kind
     named = complete_named(PLURALS[option.word]) if option.word else None
     return click.option(
-        flag, option.name, type=kind, multiple=option.repeated, help=option.help,
+        option.flag, option.name, type=kind, multiple=option.repeated, help=option.help,
         shell_complete=named,
     )  # fmt: skip

@@ -70,8 +70,8 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """The option's name on the command line, in code quotes."""
-        return f"`--{self.word or self.name.replace('_', '-')}`"
+        """The option's name on the command line."""
+        return f"--{self.word or self.name.replace('_', '-')}"
 
     def plain(self, value: Any) -> Any:
         """Return a value as one of Python's own types, a list as a tuple; any other unchanged.

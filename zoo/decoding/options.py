@@ -203,7 +203,7 @@ def faults(values: Mapping[str, Any]) -> list[str]:
     whole = {o.name: o.plain(values.get(o.name, o.default)) for o in search_options()}
     changed = [o for o in search_options() if whole[o.name] is not o.default]  # defaults are valid
     errors = {o.name: (o.flag, error) for o in changed if (error := o.error(whole[o.name]))}
-    wrong = [f"{flag} must be {error}" for flag, error in errors.values()]
+    wrong = [f"`{flag}` must be {error}" for flag, error in errors.values()]
     usable = {o.name: o.default if o.name in errors else whole[o.name] for o in search_options()}
     return [*wrong, *_contradictions(SimpleNamespace(**usable), whole.keys() - errors.keys())]
 
@@ -215,7 +215,7 @@ def _contradictions(search: Any, valid: set[str]) -> Iterator[str]:
         for option in search_options():
             changed = getattr(search, option.name) != option.default
             if option.name in DRAWING and option.name in valid and changed:
-                yield f"{option.flag} needs `--sample`"
+                yield f"`{option.flag}` needs `--sample`"
     if search.sample and search.exhaustive:
         yield "`--sample` and `--exhaustive` exclude each other"
     flags = {"sampling": "sample", "exhaustive": "exhaustive"}
@@ -264,7 +264,7 @@ def without_effect(given: Mapping[str, Any], search: Search) -> list[str]:
     unread = {"greedy": ("length_penalty", "coverage_penalty", "stop"), "exhaustive": ("stop",)}
     unread["sampling"] = unread["greedy"] if search.n_best == 1 else ("stop",)
     return [
-        f"`{option.flag.strip('`')} {getattr(search, option.name)}` needs "
+        f"`{option.flag} {getattr(search, option.name)}` needs "
         + ("beam search" if option.name == "stop" and name != "greedy" else several)
         for option in search_options()
         if option.name in given
@@ -278,9 +278,9 @@ def as_flags(values: Mapping[str, Any]) -> str:
     words: list[str] = []
     for option in search_options():
         if values.get(option.name, False) is not False:
-            value, flag = values[option.name], option.flag.strip("`")
+            value = values[option.name]
             for item in value if option.repeated else [value]:
-                words += [flag] if item is True else [flag, str(item)]
+                words += [option.flag] if item is True else [option.flag, str(item)]
     return shlex.join(words)
 
 

@@ -30,7 +30,7 @@ def own_search(
             or a score is not a number.
     """
     changed = [
-        option.flag
+        f"`{option.flag}`"
         for option in search_options()
         if option.name not in READ and getattr(options, option.name) != option.default
     ]

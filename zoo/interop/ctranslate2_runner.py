@@ -72,7 +72,7 @@ class CTranslate2(Runner):
         """Return the options that CTranslate2 defines differently."""
         flags = {option.name: option for option in search_options()}
         return [
-            f"{flags[name].flag}: {reason}"
+            f"`{flags[name].flag}`: {reason}"
             for name, reason in OTHERS.items()
             if getattr(options, name) != flags[name].default
             and not (name in RANKING and options.beam == 1)
