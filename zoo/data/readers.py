@@ -6,16 +6,15 @@ import codecs
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, count, groupby, islice, zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import IO, TypeVar
 
 from zoo.data.compressed import open_text
-from zoo.data.headers import check_no_header
-from zoo.data.languages import is_language
 from zoo.data.sources import join_sources
+from zoo.data.tables import check_table
 from zoo.errors import DataError
 from zoo.registry.arguments import checked
 from zoo.registry.declarations import Pair
@@ -39,10 +38,6 @@ NUMBERED = 20
 
 SHOWN_BY = 1_000
 """How many bytes of a line show whether it is text in UTF-16."""
-
-NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
-QUOTED = re.compile(r'"(?:[^"]|"")*"')
-"""A cell as spreadsheets write it where it has a comma or a quote; quotes inside are doubled."""
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -237,10 +232,7 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
     file = Path(file)
     lines = read_lines(file)
     first = list(islice(lines, NUMBERED))
-    rows = [line.split("\t") for line in first]
-    _check_unnumbered(file, rows)
-    _check_unquoted(file, rows)
-    check_no_header(file, rows)
+    check_table(file, [line.split("\t") for line in first])
     for number, line in enumerate(chain(first, lines), 1):
         if not line:
             continue
@@ -250,58 +242,6 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
                 f"{file}, line {number}, has no tab", "each line is a source, a tab and a target"
             )
         yield Pair(columns[0], columns[1])
-
-
-def _check_unnumbered(file: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Make sure that the first of more than two columns does not number or label the lines.
-
-    The exports of Tatoeba, for example, have the columns number, text, number, text; mined pairs
-    begin with a score, or with the codes of both languages. Those of tables have the columns' names
-    in the first line.
-
-    Raises:
-        DataError: it does, in all of the rows but perhaps the first.
-    """
-    rest = rows[1:]
-    if len(rest) < 2 or not all(len(row) > 2 for row in rest):
-        return
-    columns = [[row[i].strip() for row in rest] for i in range(min(map(len, rest)))]
-    texts = [str(i) for i, cells in enumerate(columns, 1) if not _labels(cells)]
-    labels = _labels(columns[0])
-    if labels and len(texts) > 1:
-        named = _labels([rows[0][0].strip()]) != labels
-        before = f"tail -n +2 {shlex.quote(str(file))} | " if named else ""
-        raise DataError(
-            f"{file} has only {labels} in its first column" + " after the first line" * named,
-            "its first two columns are read as source and target",
-            f"Keep those of the text, such as {before}cut -f{','.join(texts[:2])}; or "
-            f"{before}cut -f1,2 if they are the source",
-        )
-
-
-def _labels(cells: Sequence[str]) -> str:
-    """Return what a column has instead of text, numbers or one language; empty if it has text."""
-    if all(NUMBER.fullmatch(cell) for cell in cells):
-        return "numbers"
-    return f"{cells[0]!r}" if len({*cells}) == 1 and is_language(cells[0]) else ""
-
-
-def _check_unquoted(file: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Make sure that texts have no quotes around them, as spreadsheets write them.
-
-    Raises:
-        DataError: all have them, or one that has them has doubled quotes inside.
-    """
-    cells = [cell for row in rows for cell in row[:2]]
-    quoted = [cell for cell in cells if len(cell) > 2 and QUOTED.fullmatch(cell)]
-    if any('""' in cell[1:-1] for cell in quoted) or (len(rows) > 2 and len(quoted) == len(cells)):
-        name = shlex.quote(str(file))
-        raise DataError(
-            f"{file} has quotes around its texts, such as {quoted[0][:40]}",
-            "they would be read as part of the text",
-            "Read it as CSV, with the columns' names in its first line: "
-            f"(printf 'source\\ttarget\\n'; cat {name}) > new.csv",
-        )
 
 
 def chunks(

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from zoo.data.compressed import without_suffix
-from zoo.data.readers import QUOTED
+from zoo.data.tables import QUOTED
 from zoo.errors import counted
 from zoo.nn.contract import UNKNOWN
 from zoo.training.data import TrainingData
