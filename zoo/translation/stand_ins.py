@@ -27,7 +27,7 @@ ATTEMPTS = (
     (_PEOPLE, _TWO_DIGITS, 0), (_CITIES, _THREE_DIGITS, 0), (_TWO_DIGITS, _FREQUENT, 0),
     (_FREQUENT, _TWO_DIGITS, 1), (_PEOPLE, _OF_CAPTIONS, 0), (_CITIES, _OF_CAPTIONS[1:], 0),
 )  # fmt: skip
-"""What stands for addresses, for numbers and for currencies at each attempt.
+"""What stands for addresses and names, and for numbers, and which currency, at each attempt.
 
 Numbers do not end in 1, and their English names do not begin with a vowel.
 """

@@ -28,8 +28,8 @@ class Translation(NamedTuple):
     respelled: whether a part was read in another spelling than it is written in, that of training.
     lost_numbers: those of the source that the translation lacks, as they are written there; only
     between languages, and without those that are often written in words. copied: numbers, amounts
-    of money, addresses and names of the source that the model would have lost: it read stand-ins,
-    of which tokens, scores and `source_ids` are.
+    of money, dates, times, addresses and names of the source that the model would have lost: it
+    read stand-ins, of which tokens, scores and `source_ids` are.
     """
 
     source: str
