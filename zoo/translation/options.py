@@ -122,7 +122,7 @@ def keywords(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def checked(*arguments: P.args, **given: P.kwargs) -> R:
             for name in given:
-                if name not in types and name not in own and name not in plain.parameters:
+                if name not in types and name not in plain.parameters:
                     raise UnknownNameError("option", name, [*types, *own])
             return function(*arguments, **given)
 
