@@ -249,14 +249,14 @@ def test_titles_fit_the_figure() -> None:
     from matplotlib.figure import Figure
 
     from zoo.translation.attention import Attention
-    from zoo.translation.attention_picture import _lay_out
+    from zoo.translation.attention_picture import lay_out
 
     weights = torch.softmax(torch.ones(2, 2, 3, 3), -1)
     attention = Attention("x", ["a", "b"], ["c", "d"], {"decoder": weights})
     for layer, head in (("all", "mean"), ("mean", "all"), ("mean", "mean")):
         figure = Figure()
         canvas = FigureCanvasAgg(figure)
-        _lay_out(figure, attention, attention.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
+        lay_out(figure, attention, attention.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
         canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib has no types for it
         for axes in figure.axes:
             title = axes._left_title  # type: ignore[attr-defined]  # where loc="left" is

@@ -23,7 +23,7 @@ from tests.external_plugins.journey import TOP
 from zoo.data.batches import rounded
 from zoo.decoding import pipeline, step_graph, step_graphs
 from zoo.decoding.encode_graph import EncodeGraph
-from zoo.decoding.named import _Checked
+from zoo.decoding.named import CheckedProcessor
 from zoo.decoding.options import Search
 from zoo.decoding.processor import LogitsProcessor
 from zoo.decoding.search import search
@@ -283,7 +283,7 @@ def test_a_plugins_processor_that_only_bans_tokens_is_part_of_turns(
 ) -> None:
     def named(task: Any, text: str) -> Any:
         shelf = default_registry().processors
-        return _Checked(shelf, "mine", kind(), len(task))
+        return CheckedProcessor(shelf, "mine", kind(), len(task))
 
     monkeypatch.setattr(pipeline, "named_processor", named)
     case = make_case("rnnsearch")

@@ -18,7 +18,7 @@ import torch
 from zoo.data import corpus as module
 from zoo.data.batches import Corpus
 from zoo.data.corpus import open_corpus
-from zoo.data.datasets import _held_out, file_dataset, hash_split
+from zoo.data.datasets import file_dataset, hash_split, held_out_sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError
 from zoo.files import read_json
@@ -232,14 +232,14 @@ for index in range(0, len(batches), 100):
 def test_a_streamed_split_is_the_split(count: int) -> None:
     pairs = [Pair(f"s{i * i % (count * 2 // 3 + 1)}", str(i)) for i in range(count)]
     expected = {pair.source for pair in hash_split(pairs, {"validation": 20})["validation"]}
-    assert _held_out(pair.source for pair in pairs) == expected
+    assert held_out_sources(pair.source for pair in pairs) == expected
     # With a small bound, which is reached: the smallest hashes of all are kept.
     sources = {pair.source for pair in pairs}
     if len(sources) >= 20 * 3:
         from zoo.data.datasets import text_hash
 
         smallest = set(sorted(sources, key=text_hash)[:3])
-        assert _held_out((pair.source for pair in pairs), most=3) == smallest
+        assert held_out_sources((pair.source for pair in pairs), most=3) == smallest
 
 
 def test_counts_of_skipped_pairs_are_in_the_file(cache: Path, tokenizers: TokenizerPair) -> None:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 import zoo
-from zoo.data.datasets import _held_out, text_hash
+from zoo.data.datasets import held_out_sources, text_hash
 from zoo.data.pairs import write_pairs
 from zoo.errors import ArgumentError, CheckpointError, ConfigError
 from zoo.registry.events import Event, Report, Stopped
@@ -89,18 +89,18 @@ def test_a_total_of_zero_is_refused(parent: Path) -> None:
 
 def test_one_frequent_source_is_not_held_out() -> None:
     frequent = min((source for source, _ in PAIRS), key=text_hash)
-    plain = _held_out(source for source, _ in PAIRS)
+    plain = held_out_sources(source for source, _ in PAIRS)
     assert len(plain) == 5
     assert frequent in plain
-    many = _held_out([source for source, _ in PAIRS] + [frequent] * 1_900)
+    many = held_out_sources([source for source, _ in PAIRS] + [frequent] * 1_900)
     assert many == plain - {frequent} | (many - plain)
     assert len(many) == 5
     assert frequent not in many
     # In the bounded memory of a large corpus too.
     large = [f"{i}" for i in range(30_000)]
     first = min(large, key=text_hash)
-    assert first in _held_out(large)
-    assert _held_out(large) - _held_out(large + [first] * 50_000) == {first}
+    assert first in held_out_sources(large)
+    assert held_out_sources(large) - held_out_sources(large + [first] * 50_000) == {first}
 
 
 def test_two_threads_write_their_own_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from zoo.cli import cli
 from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import items_of
 from zoo.translation.spelling import UNREAD, Spelling, accented_words, spelled
-from zoo.translation.translation import _without_stop
+from zoo.translation.translation import without_stop
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 EVERYDAY = CHECKPOINTS / "transformer-tiny.tatoeba-en-fr-76k"
@@ -279,7 +279,7 @@ def test_long_texts_of_few_characters_take_linear_time(text: str) -> None:
     """Each takes a fraction of a second; in quadratic time it would be minutes."""
     for pattern in UNREAD:
         pattern.sub("", text)
-    assert _without_stop(text + ".") == text.rstrip(".!?…").rstrip()
+    assert without_stop(text + ".") == text.rstrip(".!?…").rstrip()
     assert all(0 <= item.start < item.end <= len(text) for item in items_of(text, "en"))
     foreign = " ".join(f"Xy{chr(97 + i)}" for i in range(16))
     names = garbled_names(text, foreign, lambda word: True, lambda word: False)

@@ -34,6 +34,9 @@ FORMATS = (".tmx", ".xliff", ".xlf", ".xml", ".xlsx", ".xls", ".ods", ".parquet"
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 """The end of the name of a file that has texts of one language."""
 
+PART = 20
+"""One source in so many of files is held out for validation."""
+
 NO_LANGUAGES = {"txt", "csv", "tsv", "zip", "log", "run", "py", "md"}
 """Ends of names that look like languages."""
 
@@ -234,7 +237,7 @@ def file_dataset(spec: str) -> Dataset:
     def read(split: str, limit: int | None) -> Iterable[Pair]:
         if split == "all":
             return islice(pairs(), limit)
-        held_out = _held_out(pair.source for pair in islice(pairs(), limit))
+        held_out = held_out_sources(pair.source for pair in islice(pairs(), limit))
         validation = split == "validation"
         return (pair for pair in islice(pairs(), limit) if (pair.source in held_out) == validation)
 
@@ -266,12 +269,12 @@ def _file_or_compressed(file: Path) -> Path:
     return file if file.is_file() else next((f for f in compressed if f.is_file()), file)
 
 
-def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[str]:
+def held_out_sources(sources: Iterable[str], most: int = 1000) -> set[str]:
     """Return the sources that `hash_split` holds out for validation, in bounded memory.
 
-    The `most` sources with the smallest hashes suffice as soon as `part` × `most` distinct sources
+    The `most` sources with the smallest hashes suffice as soon as `PART` × `most` distinct sources
     have been read; until then, all of them are kept. A source with so many pairs that more than
-    two in `part` would be held out stays in training.
+    two in `PART` would be held out stays in training.
     """
     hashes: dict[str, bytes] = {}
     counts = Counter[str]()
@@ -281,14 +284,14 @@ def _held_out(sources: Iterable[str], part: int = 20, most: int = 1000) -> set[s
         counts[source] += 1
         if source not in hashes:
             hashes[source] = text_hash(source)
-        if len(hashes) >= part * most:
+        if len(hashes) >= PART * most:
             enough = True
             hashes = dict(sorted(hashes.items(), key=lambda item: item[1])[:most])
             # Exact for those that remain in the end: they have been among these since the first.
             counts = Counter({source: counts[source] for source in hashes})
-    held_out, room = set[str](), 2 * total // part
+    held_out, room = set[str](), 2 * total // PART
     for source in sorted(hashes, key=hashes.__getitem__):
-        if len(held_out) == (most if enough else len(hashes) // part):
+        if len(held_out) == (most if enough else len(hashes) // PART):
             break
         if counts[source] <= room:
             held_out.add(source)

@@ -46,10 +46,10 @@ def named_processor(task: Task[Any, Any], text: str) -> LogitsProcessor[Any] | N
     plugin = shelf.owner(named["name"]).plugin
     if made is None or (plugin is not None and plugin.builtin):
         return made
-    return _Checked(shelf, named["name"], made, len(task))
+    return CheckedProcessor(shelf, named["name"], made, len(task))
 
 
-class _Checked(LogitsProcessor[Tree]):
+class CheckedProcessor(LogitsProcessor[Tree]):
     """A plugin's processor, whose results are checked, and whose errors name it."""
 
     def __init__(

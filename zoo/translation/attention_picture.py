@@ -66,7 +66,7 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
     with matplotlib.rc_context(cast(Any, settings)), warnings.catch_warnings():
         # A character that no installed font has is drawn as a box.
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
-        figure = _lay_out(Figure(), attention, panels)
+        figure = lay_out(Figure(), attention, panels)
         width, height = figure.get_size_inches()
         dpi = min(
             RESOLUTION, math.sqrt(MAX_PIXELS / (width * height)), MAX_SIDE / max(width, height)
@@ -77,7 +77,7 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
     return file.getvalue()
 
 
-def _lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> Figure:
+def lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> Figure:
     """Add every panel to the figure, by inches from the top left."""
     rows = [list(row) for _, row in groupby(panels, key=lambda panel: (panel.kind, panel.layer))]
     sizes = [_size(attention, row) for row in rows]

@@ -152,8 +152,8 @@ def within_sentence(
     if begins and ends:
         return one
     source, text = one.source, one.text
-    without = _without_stop(text)
-    if len(prefix) <= len(without) < len(text) and not ends and _without_stop(source) == source:
+    without = without_stop(text)
+    if len(prefix) <= len(without) < len(text) and not ends and without_stop(source) == source:
         text = without
         clause = CLAUSE.search(source)
         text += clause.group() if clause and not CLAUSE.search(text) else ""
@@ -177,7 +177,7 @@ def left_open(one: Translation, language: str, prefix: str) -> Translation:
         language: the code of the target language.
         prefix: what the text begins with in any case.
     """
-    mark, text = OPEN.search(one.source), _without_stop(one.text)
+    mark, text = OPEN.search(one.source), without_stop(one.text)
     if mark is None or len(text) <= len(prefix):
         return one
     space = " " if language == "fr" and mark[1] != "," else ""
@@ -186,7 +186,7 @@ def left_open(one: Translation, language: str, prefix: str) -> Translation:
     return one._replace(text=f"{CLAUSE.sub('', text).rstrip()}{space}{mark[1]}", alignment=pairs)
 
 
-def _without_stop(text: str) -> str:
+def without_stop(text: str) -> str:
     """Return a text without the marks that end it."""
     for marks in STOPS:
         if (without := text.rstrip(marks)) != text:
