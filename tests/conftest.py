@@ -32,7 +32,8 @@ SLOW = (
     "interop/test_onnx.py", "serving/test_faults.py", "external_plugins/test_journey.py",
     "core/test_campaigns.py", "hub/test_processes.py", "serving/test_page.py",
     "training/test_failures.py", "decoding/test_batches.py", "decoding/test_processors.py",
-    "training/test_objectives.py", "cli/test_cli.py", "core/test_precision.py",
+    "examples/test_two_architectures.py", "laws/test_kit.py", "cli/test_cli.py",
+    "core/test_precision.py",
     "training/test_fine_tuning_page.py", "examples/test_losses.py", "cli/test_attention.py",
     "training/test_fine_tuning.py", "serving/test_api.py", "core/test_checkpoint.py",
     "core/test_training.py", "decoding/test_beam.py", "training/test_recipe.py",
@@ -42,7 +43,7 @@ SLOW = (
     "core/test_torch_defaults.py", "training/test_subwords.py", "examples/test_sources.py",
     "serving/test_queue.py", "external_plugins/test_new_plugin.py", "serving/test_checkpoints.py",
     "decoding/test_step_graphs.py", "external_plugins/test_training_parts_page.py",
-    "core/test_tokenizer_kinds.py", "training/test_requests.py",
+    "core/test_tokenizer_kinds.py", "training/test_requests.py", "external_plugins/test_plugins.py",
 )  # fmt: skip
 """The slowest files. A parallel run starts with them, so that it does not end waiting for one."""
 
@@ -99,6 +100,28 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         return folder
 
     return fill
+
+
+@pytest.fixture(scope="session")
+def imports_checked(once: Once) -> Iterator[None]:
+    """Check in one process what imports of all networks here change, not in one for each."""
+    from zoo.testing import process
+
+    check = process._fault_of_import
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(TOP / "docs" / "examples" / "zoo-networks" / "src")
+        examples = importlib.import_module("zoo_networks").zoo_architectures()
+        declared = (*default_registry().architectures.values(), *examples)
+        networks = {each.network for each in declared}
+
+        def require_none(folder: Path) -> None:
+            assert not check(*sorted(networks))
+
+        once("imports", require_none)
+        patch.setattr(
+            process, "_fault_of_import", lambda one: "" if one in networks else check(one)
+        )
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -105,6 +105,8 @@ def test_growth_is_seen() -> None:
             long_runs.check([*flat, grown])
 
 
+@pytest.mark.usefixtures("imports_checked")
+@pytest.mark.usefixtures("imports_checked")
 @pytest.mark.parametrize("architecture", configurations.ARCHITECTURES)
 def test_networks_of_accepted_configurations_work(architecture: str) -> None:
     ((row, faults),) = configurations.campaign([architecture], 2, 3)

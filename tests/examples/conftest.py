@@ -23,7 +23,7 @@ def install(site: Path) -> list[Path]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+def networks(tmp_path_factory: pytest.TempPathFactory, imports_checked: None) -> Iterator[Registry]:
     """The registry with the example package; the plugins that are found are reset at the end."""
     with pytest.MonkeyPatch.context() as patch:
         for folder in install(tmp_path_factory.mktemp("networks") / "site"):

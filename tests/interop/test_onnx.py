@@ -214,7 +214,7 @@ def test_the_law_holds_for_layers_of_gru_in_both_directions() -> None:
 
 def test_the_law_holds_for_t5_whose_cache_begins_with_a_position() -> None:
     """A network may attend to keys that it has before the first token."""
-    good = case("t5", encoder_layers=1)
+    good = case("t5", encoder_layers=1, decoder_layers=1)
 
     class Started(cast("type[Any]", good.network)):  # type: ignore[misc]  # a class of the registry
         def init_state(self, memory: Any) -> KeyValueCache:

@@ -11,6 +11,7 @@ from zoo.nn.build import network_type
 from zoo.registry.registry import default_registry
 from zoo.testing import LAWS, BrokenLawError, Law, case, case_of, masking
 
+pytestmark = pytest.mark.usefixtures("imports_checked")
 laws = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zoo
@@ -50,6 +50,7 @@ def test_a_time_has_forms(time: str, target: str, right: list[str], wrong: list[
     assert [text for text in wrong if pattern.search(text)] == []
 
 
+@settings(deadline=None)  # a busy machine is slow
 @given(st.integers(0, 23), st.integers(0, 59), st.sampled_from(["am", "PM", "a.m.", " p.m."]))
 def test_english_times_are_those_of_strptime(hour: int, minute: int, half: str) -> None:
     twelve, later = hour % 12, "p" in half.lower()

@@ -46,40 +46,42 @@ IMPORT = """
 import importlib, sys, warnings
 import zoo.nn
 from zoo.testing.settings import FILTERS, changed_settings, listed, read_settings
-module, own = sys.argv[1], []
+modules, own = sys.argv[1:], []
+packages = {module.partition(".")[0] for module in modules}
 
 def watched(function):
     def call(*arguments, **named):
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        own.append(caller.partition(".")[0] == module.partition(".")[0])
+        own.append(caller.partition(".")[0] in packages)
         return function(*arguments, **named)
     return call
 
 warnings.filterwarnings = watched(warnings.filterwarnings)
 warnings.simplefilter = watched(warnings.simplefilter)
 before = read_settings()
-importlib.import_module(module)
+for module in modules:
+    importlib.import_module(module)
 changed = changed_settings(before)
 if not any(own):
     changed.pop(FILTERS, None)  # other libraries' own
 if changed:
-    sys.exit(f"importing {module} changes {listed(changed)}")
+    sys.exit(f"importing {', '.join(modules)} changes {listed(changed)}")
 """
-"""A program that imports a module, and fails if that changes settings."""
+"""A program that imports modules, and fails if that changes settings."""
 
 ENVIRONMENT = dict(os.environ)
 """As it is before a network's module is imported here, which may have changed it."""
 
 
 @functools.cache
-def _fault_of_import(network: str) -> str:
-    """Return what the import of a network's module does, in a new process; empty if nothing."""
-    module = network.partition(":")[0]
+def _fault_of_import(*networks: str) -> str:
+    """Return what the import of networks' modules does, in a new process; empty if nothing."""
+    modules = [network.partition(":")[0] for network in networks]
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", IMPORT, module]
+    command = [sys.executable, "-c", IMPORT, *modules]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.stdout and not done.returncode:
-        return f"importing {module} prints {done.stdout[:100]!r}"
+        return f"importing {', '.join(modules)} prints {done.stdout[:100]!r}"
     last = "".join(done.stderr.strip().splitlines()[-1:])
     return last if last.startswith("importing ") else ""  # else another law reports it
 
