@@ -36,11 +36,6 @@ PLAIN = words_of(SMALL)
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def torchrun(*options: str) -> list[str]:
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-            *options, "-m", "zoo", "train"]  # fmt: skip
-
-
 Train = Callable[..., str]
 
 
@@ -156,8 +151,9 @@ def test_torchrun_resumes_after_a_death_and_saves_the_state_at_a_signal(
 ) -> None:
     """A process that dies ends the others; after the restart, a signal stops all of them."""
     out = tmp_path / "out"
-    words = [*torchrun("--max-restarts", "1"), "rnnsearch-tiny", "--data", f"{parallel}:en-de",
-             *PLAIN, "--steps", "100000", "--out", str(out)]  # fmt: skip
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+             "--max-restarts", "1", "-m", "zoo", "train", "rnnsearch-tiny", "--data",
+             f"{parallel}:en-de", *PLAIN, "--steps", "100000", "--out", str(out)]  # fmt: skip
 
     def saved() -> list[int]:
         return sorted(int(state.name) for state in tmp_path.glob("out.run/states/[0-9]*"))
@@ -297,7 +293,7 @@ from zoo import hookimpl
 ZOO_API = 2
 
 def read(split, limit):
-    if os.environ["RANK"] in os.environ["UNREADABLE"]:
+    if os.environ["RANK"] in RANKS:
         raise OSError("no such disk")
     return [(f"a {i}", f"b {i}") for i in range(60)]
 
@@ -309,19 +305,13 @@ def zoo_datasets():
 
 @pytest.mark.parametrize("ranks", ["1", "01"])
 def test_an_error_before_training_is_reported_once_with_its_reason(
-    ranks: str, parallel: Path, tmp_path: Path
+    ranks: str, trained: Train, tmp_path: Path
 ) -> None:
     """Also if one of the later processes alone cannot read the data."""
-    put(tmp_path / "site", "remote", UNREADABLE)
-    path = os.pathsep.join([str(tmp_path / "site"), *sys.path])
-    done = subprocess.run(
-        [*torchrun(), "rnnsearch-tiny", "--data", "remote", *PLAIN, "--steps", "5",
-         "--out", str(tmp_path / "x")],
-        env={**ENVIRONMENT, "PYTHONPATH": path, "UNREADABLE": ranks},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 1
-    (reported,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    put(tmp_path / "site", "remote", f"RANKS = {ranks!r}\n{UNREADABLE}")
+    output = trained(2, "rnnsearch-tiny", "--data", "remote", *PLAIN, "--steps", 5,
+                     "--out", tmp_path / "x", exit_code=1, folders=[tmp_path / "site"])  # fmt: skip
+    (reported,) = [line for line in output.splitlines() if line.startswith("Error: ")]
     assert "OSError: no such disk" in reported
 
 
