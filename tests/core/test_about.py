@@ -18,7 +18,7 @@ from zoo.decoding.options import search_options
 from zoo.errors import CheckpointError
 from zoo.registry.builtin import top
 from zoo.registry.declarations import Dataset
-from zoo.training.reading import single_word_tasks
+from zoo.training.reading import are_lower_case, are_single_words, by_task
 
 RELEASED = top() / "cards" / "checkpoints" / "rnnsearch-tiny.numbers-en-fr"
 FULL = About(
@@ -59,12 +59,21 @@ def test_training_writes_it(tmp_path: Path) -> None:
     )  # fmt: skip
     checkpoint = zoo.load(out).checkpoint
     (longest,) = checkpoint.source_tokenizer.encode(["two dogs"])
-    expected = About(("en",), ("de",), "a:en-de", trained_length=len(longest) + 1)
+    expected = About(("en",), ("de",), "a:en-de", trained_length=len(longest) + 1, lower_case=True)
     assert about_of(describe(out)) == expected == checkpoint.about
 
 
-@pytest.mark.parametrize(("more", "single"), [("", True), ("two dogs\tzwei Hunde\n", False)])
-def test_training_notices_single_words(more: str, single: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "single", "small"),
+    [
+        ("", True, True),
+        ("two dogs\tzwei Hunde\n", False, True),
+        ("Dogs\tHunde\n", True, False),
+    ],
+)
+def test_training_notices_single_words_and_small_letters(
+    more: str, single: bool, small: bool, tmp_path: Path
+) -> None:
     (tmp_path / "a.en-de.tsv").write_text("dog\tein Hund\ncats\tKatzen\n" * 20 + more)
     out = zoo.train(
         "seq2seq-tiny", tmp_path / "a.en-de.tsv", tmp_path / "out", steps=1,
@@ -72,18 +81,38 @@ def test_training_notices_single_words(more: str, single: bool, tmp_path: Path) 
     )  # fmt: skip
     about = zoo.load(out).checkpoint.about
     assert about.single_words is single
+    assert about.lower_case is small
     assert ("word by word" in (out / "README.md").read_text()) is single
     with pytest.raises(CheckpointError, match="single_words must be true or false"):
         replace(about, single_words=1)  # type: ignore[arg-type]
 
 
-def test_training_notices_tasks_of_single_words() -> None:
+def test_training_notices_tasks_of_single_words_and_of_small_letters() -> None:
     texts = ["word: dog", "word: cats", "text: a dog", "text: dog", "a dog"]
     tasks = {"word: ": ("en", ""), "text: ": ("en", "de"), "other: ": ("en", "")}
-    assert single_word_tasks(texts, tasks) == ("word: ",)
-    assert single_word_tasks(texts, {}) == ()
-    with pytest.raises(CheckpointError, match="single_word_tasks must be a list of tags"):
-        About(single_word_tasks="word: ")  # type: ignore[arg-type]
+    sources = by_task(texts, tasks)
+    assert sources == {"word: ": ["dog", "cats"], "text: ": ["a dog", "dog"], "other: ": []}
+    assert [are_single_words(each) for each in sources.values()] == [True, False, False]
+    assert by_task(texts, {}) == {}
+    for name in ("single_word_tasks", "lower_case_tasks"):
+        with pytest.raises(CheckpointError, match=f"{name} must be a list of tags"):
+            About(**{name: "word: "})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["twenty-one"] * 20, True),
+        (["twenty-one"] * 19, False),  # so few may be chance
+        (["twenty-one"] * 2_000 + ["Dr. No"], False),
+        (["twenty-one"] * 20 + ["日本"] * 20, True),
+        (["twenty-one"] * 20 + ["日本"] * 21, False),  # in which capitals are not small ones
+        (["twenty-one"] * 20 + ["21"], True),
+        (["日本"] * 50, False),
+    ],
+)
+def test_training_notices_small_letters(texts: list[str], expected: bool) -> None:
+    assert are_lower_case(texts) is expected
 
 
 def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:

@@ -70,6 +70,23 @@ def test_tasks_of_single_words_are_read_word_by_word(tasks: Translator) -> None:
     assert numbers == ["deux cents", "2021-03-03"]
 
 
+def test_tasks_of_small_letters_are_read_in_small_letters(tasks: Translator) -> None:
+    """A network of several tasks knows capitals of the others, and would take this for one."""
+    texts = ["phones: The", "numbers: Four hundred and Five", "numbers: FOUR", "en-fr: Thanks."]
+    made = tasks.translate(texts, details=True)
+    small = tasks.translate(["phones: the", "numbers: four hundred and five"])
+    assert [one.text for one in made] == [*small, "QUATRE", "Merci."]
+    assert [one.respelled for one in made] == [True, True, True, False]
+
+
+def test_a_network_of_small_letters_reads_capitals_as_such_if_it_knows_them() -> None:
+    known = zoo.load("transformer-tiny.tatoeba-en-fr-76k").checkpoint
+    small = Translator(replace(known, about=replace(known.about, lower_case=True)))
+    one, other = small.translate(["I have a Dog.", "i have a dog."], details=True)
+    assert one.source_ids == other.source_ids
+    assert (one.respelled, other.respelled) == (True, False)
+
+
 def test_what_is_lost_is_copied_between_languages(tasks: Translator) -> None:
     address = "bob.smith@example.org"
     details = tasks.translate(f"en-fr: Send it to {address}.", details=True)

@@ -80,6 +80,9 @@ class About:
             two languages, empty where there is none.
         single_word_tasks: the tags of those whose training sources are single words, which are read
             as with `single_words`.
+        lower_case: whether its training sources have no capital letters: a text is read in small
+            letters.
+        lower_case_tasks: the tags of those whose training sources have none.
         own_penalty: whether the recommended length penalty of an import has the formula of the zoo,
             and not that of transformers.
 
@@ -101,6 +104,8 @@ class About:
     reads_whole: bool = False
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     single_word_tasks: tuple[str, ...] = ()
+    lower_case: bool = False
+    lower_case_tasks: tuple[str, ...] = ()
     own_penalty: bool = False
 
     def __post_init__(self) -> None:
@@ -193,7 +198,7 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
     length = values["trained_length"]
     if type(length) is not int or not 0 <= length <= LENGTH_LIMIT:
         yield f"trained_length must be a whole number of at most {LENGTH_LIMIT:,}"
-    for name in ("single_words", "reads_whole", "own_penalty"):
+    for name in ("single_words", "reads_whole", "lower_case", "own_penalty"):
         if type(values[name]) is not bool:
             yield f"{name} must be true or false"
     if not _is_tasks(values["tasks"]):
@@ -201,10 +206,10 @@ def faults(values: Mapping[str, Any]) -> Iterator[str]:
             f"tasks must be at most {LIST_LIMIT:,} tags of 1 to {TEXT_LIMITS['tasks']} characters, "
             "each with two language codes, which may be empty"
         )
-    if not _is_list(values["single_word_tasks"]) or not all(
-        _is_text(tag, TEXT_LIMITS["tasks"]) for tag in values["single_word_tasks"]
-    ):
-        yield "single_word_tasks must be a list of tags"
+    for name in ("single_word_tasks", "lower_case_tasks"):
+        tags = values[name]
+        if not (_is_list(tags) and all(_is_text(tag, TEXT_LIMITS["tasks"]) for tag in tags)):
+            yield f"{name} must be a list of tags"
     yield from decoding_faults(values["decoding"])
 
 

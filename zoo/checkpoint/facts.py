@@ -74,6 +74,8 @@ def checkpoint_facts(
         "reads_whole": about.reads_whole,
         "tasks": dict(about.tasks),
         "single_word_tasks": about.single_word_tasks,
+        "lower_case": about.lower_case,
+        "lower_case_tasks": about.lower_case_tasks,
     }
 
 

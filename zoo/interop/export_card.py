@@ -29,7 +29,7 @@ ORIGIN = "seq2seq-zoo"
 FACTS = (
     "source_languages", "target_languages", "data", "terms", "decoding", "examples",
     "intended_use", "trained_length", "single_words", "reads_whole", "tasks",
-    "single_word_tasks",
+    "single_word_tasks", "lower_case", "lower_case_tasks",
 )  # fmt: skip
 
 OWN = ("library_name", "pipeline_tag", ORIGIN)

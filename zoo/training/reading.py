@@ -37,6 +37,9 @@ MANY_WORDLESS = 0.2
 FEW_CHANGED = 2
 """Up to so many may be chance."""
 
+ENOUGH = 20
+"""So many texts in small letters, and none with a capital, are no chance."""
+
 MANY_CUT = 0.001
 """The part of the training targets over the default maximum length that raises it."""
 
@@ -66,21 +69,37 @@ def longer_targets(data: TrainingData) -> dict[str, int]:
 def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
     """Return a description that has the languages with how texts are read, as its data shows."""
     texts = _some_sources(data) if data.trained_length else []
+    of_tasks = by_task(texts, data.dataset.tasks)
     return replace(
         about,
-        single_words=bool(texts) and all(len(text.split()) < 2 for text in texts),
+        single_words=are_single_words(texts),
         reads_whole=bool(texts) and _reads_whole(data, about, registry, texts),
-        single_word_tasks=single_word_tasks(texts, data.dataset.tasks),
+        single_word_tasks=tuple(tag for tag, own in of_tasks.items() if are_single_words(own)),
+        lower_case=are_lower_case(texts),
+        lower_case_tasks=tuple(tag for tag, own in of_tasks.items() if are_lower_case(own)),
     )
 
 
-def single_word_tasks(texts: Sequence[str], tasks: Collection[str]) -> tuple[str, ...]:
-    """Return the tags of the tasks whose sources are all single words."""
-    most: dict[str, int] = {}
+def by_task(texts: Sequence[str], tasks: Collection[str]) -> dict[str, list[str]]:
+    """Return the sources of each task, without its tag."""
+    sources: dict[str, list[str]] = {tag: [] for tag in tasks}
     for text in texts if tasks else ():
         typed, tag = leading_task(text, tasks)
-        most[tag] = max(most.get(tag, 0), len(text[len(typed) :].split()))
-    return tuple(tag for tag in tasks if most.get(tag) == 1)
+        if tag:
+            sources[tag].append(text[len(typed) :])
+    return sources
+
+
+def are_single_words(texts: Sequence[str]) -> bool:
+    """Return whether each of some texts is a word, or nothing."""
+    return bool(texts) and all(len(text.split()) < 2 for text in texts)
+
+
+def are_lower_case(texts: Sequence[str]) -> bool:
+    """Return whether most of many texts have small letters, and none a capital."""
+    small = sum(map(str.islower, texts))
+    enough = small >= ENOUGH and 2 * small >= len(texts)
+    return enough and all(text == text.lower() for text in texts)
 
 
 def _reads_whole(

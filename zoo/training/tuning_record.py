@@ -9,7 +9,7 @@ what the parent was trained on, if an installed plugin can read that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -236,15 +236,26 @@ def about(registry: Registry, data: TrainingData, parent: Parent) -> About:
         trained_length=length,
         tasks={**old.tasks, **new.tasks},
     )
-    tasks_of_data, new = data.dataset.tasks, with_reading(new, data, registry)
-    both = [tag for tag in new.single_word_tasks if tag not in old.tasks]
-    both += [
-        tag
-        for tag in old.single_word_tasks
-        if tag in new.single_word_tasks or tag not in tasks_of_data
-    ]
-    single_words = old.single_words and new.single_words
-    return replace(new, single_words=single_words, single_word_tasks=tuple(both))
+    return _with_reading_of_both(old, with_reading(new, data, registry), data.dataset.tasks)
+
+
+def _with_reading_of_both(old: About, new: About, tasks: Collection[str]) -> About:
+    """Return a description with what holds for the training of the parent and for the new data.
+
+    A tag of the parent keeps what it has if it is none of the tasks of the new data.
+    """
+
+    def of_both(before: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
+        kept = [tag for tag in before if tag in now or tag not in tasks]
+        return (*(tag for tag in now if tag not in old.tasks), *kept)
+
+    return replace(
+        new,
+        single_words=old.single_words and new.single_words,
+        single_word_tasks=of_both(old.single_word_tasks, new.single_word_tasks),
+        lower_case=old.lower_case and new.lower_case,
+        lower_case_tasks=of_both(old.lower_case_tasks, new.lower_case_tasks),
+    )
 
 
 def _terms(registry: Registry, parent: Parent) -> str:

@@ -47,14 +47,17 @@ class Respeller:
         may_change = [
             i
             for i, (text, tokens) in enumerate(zip(texts, tokenized, strict=True))
-            if may_be_respelled(text, self._language) or any(UNKNOWN in ids for ids in tokens)
+            if may_be_respelled(text, self._language)
+            or any(UNKNOWN in ids for ids in tokens)
+            or (self._about.lower_case and text != text.lower())
             if not (translates and is_wordless(text))
         ]
         if not may_change:
             return {}
         accented = self._accented if self._language in ACCENTED else {}
         closed = [OPEN.sub("", texts[i]) for i in may_change]
-        read = spelled(closed, self._costs, self._language, accented)
+        lower_case = self._about.lower_case
+        read = spelled(closed, self._costs, self._language, accented, lower_case)
         return {
             i: new._replace(text=new.text + texts[i][len(old) :])
             for i, old, new in zip(may_change, closed, read, strict=True)

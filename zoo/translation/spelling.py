@@ -111,7 +111,11 @@ def is_wordless(text: str) -> bool:
 
 
 def spelled(
-    texts: Sequence[str], costs: Costs, language: str = "", accented: Mapping[str, str] = {}
+    texts: Sequence[str],
+    costs: Costs,
+    language: str = "",
+    accented: Mapping[str, str] = {},
+    lower_case: bool = False,
 ) -> list[Spelling]:
     """Return texts in other spellings, where these have fewer unknown tokens, or fewer tokens.
 
@@ -127,12 +131,15 @@ def spelled(
         costs: returns the cost of each text.
         language: theirs, by its code.
         accented: words with accents, each by what it is without them.
+        lower_case: whether training had no capitals: all become small.
     """
     spellings = [Spelling(text) for text in texts]
+    if lower_case:
+        spellings = list(map(_no_capitals, spellings))
     apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
     letters: Change = functools.partial(_usual_letters, costs, language)
     usual: Change = functools.partial(_with_accents, costs, accented)
-    for change in (_unescaped, apostrophes, letters, usual):
+    for change in (_unescaped, apostrophes, *([] if lower_case else [letters]), usual):
         for i, new, old_cost, new_cost in _changed(change, spellings, range(len(texts)), costs):
             # Where each character is a token, capitals cost nothing, and are as little known.
             same = change is letters and old_cost[1] >= len(spellings[i].text)

@@ -44,5 +44,6 @@ def for_task(checkpoint: Checkpoint, tag: str, languages: tuple[str, ...]) -> Ch
         target_languages=target,
         tasks={tag: languages},
         single_words=tag in checkpoint.about.single_word_tasks,
+        lower_case=tag in checkpoint.about.lower_case_tasks,
     )
     return replace(checkpoint, about=about)
