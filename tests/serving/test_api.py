@@ -17,6 +17,7 @@ import zoo
 from tests.serving.client import Running
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.serving.markup import Markup
+from zoo.serving.schema import TranslateRequest
 
 TEXTS = [
     "A man is riding a horse.",
@@ -279,6 +280,14 @@ def test_openapi_describes_the_routes(server: Running) -> None:
     answer = server.send("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
     required = known["Translation"]["required"]
     assert all(name in answer["translations"][0] for name in required)
+
+
+def test_the_description_has_the_bounds_of_every_number() -> None:
+    described = TranslateRequest.model_json_schema()["properties"]
+    for name, most in (("beam", 16), ("max_length", 1_000), ("no_repeat_ngram_size", 100)):
+        number, *null = described[name].get("anyOf", [described[name]])
+        assert (number["minimum"], number["maximum"]) == (1, most)
+        assert null in ([], [{"type": "null"}])
 
 
 def test_models_are_described(server: Running) -> None:

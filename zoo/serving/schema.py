@@ -18,8 +18,11 @@ def _no_boolean(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
-Real = Annotated[float, BeforeValidator(_no_boolean)]
+NOT_BOOLEAN = BeforeValidator(_no_boolean)
+"""Follows the bounds of a number that may be null: only then does its JSON schema have them."""
+
+Whole = Annotated[int, NOT_BOOLEAN]
+Real = Annotated[float, NOT_BOOLEAN]
 
 Token = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -56,8 +59,10 @@ class SearchRequest(Languages):
     """
 
     checkpoint: str = Field(description="The name of a checkpoint, as GET /api/models lists it.")
-    beam: Annotated[Whole, Field(ge=1, le=MOST_BEAM)] = Field(
+    beam: Whole = Field(
         1,
+        ge=1,
+        le=MOST_BEAM,
         description="Hypotheses kept at each step; 1 is greedy search. Without it, the beam that "
         "the checkpoint recommends, or 1.",
     )
@@ -65,8 +70,8 @@ class SearchRequest(Languages):
         0.0, ge=0, le=10, description="Exponent of the length penalty; 0 ranks by probability."
     )
     coverage_penalty: Real = Field(0.0, ge=0, le=10, description="Weight of the coverage penalty.")
-    max_length: Whole | None = Field(
-        None, ge=1, le=1000, description="Most target tokens, the end token included."
+    max_length: Annotated[int, Field(ge=1, le=1000), NOT_BOOLEAN] | None = Field(
+        None, description="Most target tokens, the end token included."
     )
     min_length: Whole = Field(
         1, ge=1, le=1000, description="Fewest target tokens, the end token included."
@@ -76,8 +81,8 @@ class SearchRequest(Languages):
         max_length=100,
         description="Tokens of the target vocabulary that are never written; ▁ marks a space.",
     )
-    no_repeat_ngram_size: Whole | None = Field(
-        None, ge=1, le=100, description="No translation has so many tokens in a row twice."
+    no_repeat_ngram_size: Annotated[int, Field(ge=1, le=100), NOT_BOOLEAN] | None = Field(
+        None, description="No translation has so many tokens in a row twice."
     )
     repetition_penalty: Real = Field(
         1.0,
@@ -184,8 +189,10 @@ class TreeRequest(SearchRequest):
     """A text whose beam search is wanted as a tree."""
 
     text: str
-    beam: Annotated[Whole, Field(ge=1, le=TREE_BEAM)] = Field(
+    beam: Whole = Field(
         1,
+        ge=1,
+        le=TREE_BEAM,
         description="Hypotheses kept at each step. Without it, the beam that the checkpoint "
         "recommends, or 1.",
     )
