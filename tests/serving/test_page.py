@@ -152,12 +152,30 @@ def test_attention_explorer(page: Browser, server: Running) -> None:
     ]
     assert pressed == ["layer 2, head 4"]
     assert page.one('.explorer-kinds [aria-pressed="true"]').text.startswith("Encoder")
-    for kind in ("other", "constructor"):  # of a link
-        page.open(address(server, view="attention", kind=kind, layer=9, head="x"))
+    for kind, layer in (("other", "9"), ("constructor", "1.5")):  # of a link
+        page.open(address(server, view="attention", kind=kind, layer=layer, head="x"))
+        assert text(page, ".explorer-status").startswith("mean of layers, mean of heads")
         assert page.one('.explorer-kinds [aria-pressed="true"]').text.startswith("Cross")
         assert page.all("#view canvas")
     page.open(address(server, view="attention", checkpoint=SEQ2SEQ, text="four"))
     assert "has no attention" in text(page, "#view")
+
+
+def test_attention_can_be_touched(page: Browser, server: Running) -> None:
+    page.size(375, 800)
+    page.open(address(server, view="attention"))
+    widths = "return [...document.querySelectorAll('.token')].map(one => one.offsetWidth)"
+    assert min(page.script(widths)) >= 24  # WCAG 2.2, target size
+    x, y = page.script(
+        "const cells = document.querySelector('.explorer-large image');"
+        "cells.scrollIntoView({block: 'center'});"
+        "const box = cells.getBoundingClientRect(); return [box.x + 9, box.y + 9]"
+    )
+    for kind, points in (("touchStart", [{"x": x, "y": y}]), ("touchEnd", [])):
+        page.driver.execute_cdp_cmd(
+            "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
+        )
+    wait_until(lambda: "“Ein” attends to “A”" in text(page, ".explorer-status"))
 
 
 def test_attention_downloads(page: Browser, server: Running, tmp_path: Path) -> None:
@@ -193,6 +211,8 @@ def test_beam_search_can_be_stepped_through(page: Browser, server: Running) -> N
     assert len(best) == len(tree["steps"])
     page.all(".best button")[1].click()
     assert page.all(".best button")[1].get_attribute("aria-pressed") == "true"
+    page.open(address(server, view="search", step=2.5))  # of a link
+    assert text(page, "#view .note").startswith("Step 2 of")
 
 
 def test_another_text_begins_with_its_whole_tree(page: Browser, server: Running) -> None:
@@ -418,6 +438,7 @@ def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
         )
         assert pictures == 0
         assert page.all('#views [aria-current="page"]')
+        assert len(page.all("h1")) == 1
     assert page.one("html").get_attribute("lang") == "en"
 
 

@@ -71,7 +71,7 @@ export async function treeView({send, state, asked, keep}) {
   let rank = 0;
 
   function go(step) {
-    step = Math.min(Math.max(step, 1), last);
+    step = Math.min(Math.max(Math.trunc(step), 1), last);
     range.value = step;
     for (const part of holder.querySelectorAll("[data-step]"))
       part.classList.toggle("later", Number(part.dataset.step) >= step);

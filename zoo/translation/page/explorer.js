@@ -113,7 +113,7 @@ export function explorer(root, data, state, changed = () => {}) {
   function fit() {
     if (!Object.hasOwn(kinds, state.kind)) state.kind = Object.keys(kinds)[0];
     const kind = kinds[state.kind];
-    const known = (value, count) => value === "mean" || (value >= 1 && value <= count);
+    const known = (value, count) => value === "mean" || (Number.isInteger(value) && value >= 1 && value <= count);
     if (!known(state.layer, kind.layers)) state.layer = "mean";
     if (!known(state.head, kind.heads)) state.head = "mean";
     return kind;
@@ -216,13 +216,15 @@ export function explorer(root, data, state, changed = () => {}) {
                                stroke: getComputedStyle(root).getPropertyValue("--accent").trim(),
                                visibility: "hidden"});
     drawing.append(...rowLabels, ...columnLabels, frame);
-    drawing.addEventListener("pointermove", event => {
+    const point = event => {
       const box = drawing.getBoundingClientRect();
       const scale = width / box.width;
       const j = Math.floor(((event.clientX - box.left) * scale - left) / cell);
       const i = Math.floor(((event.clientY - box.top) * scale - top) / cell);
       if (i >= 0 && i < rows && j >= 0 && j < columns) look(i, j);
-    });
+    };
+    drawing.addEventListener("pointermove", point);
+    drawing.addEventListener("click", point);  // a finger does not move, and leaves before its click
     drawing.addEventListener("pointerleave", () => look(-1, -1));
     large.replaceChildren(drawing);
     return {frame, rowLabels, columnLabels, place: (i, j) => [left + j * cell, top + i * cell]};
