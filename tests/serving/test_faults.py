@@ -1,6 +1,7 @@
 """Faults: each gets a clear status and a JSON error, and the service goes on."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from starlette.routing import Route
 import zoo
 from tests.serving.client import Answer, Running, start, wait_until
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from zoo.cli.serving import _possible as possible
 from zoo.cli.serving import is_local
 from zoo.serving.http import Access, Guard
 from zoo.serving.limits import Limits
@@ -188,6 +190,11 @@ def test_empty_lines_before_a_request_are_ignored(server: Running) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     for lines in (b"\r\n", b"\n\r\n"):
         assert raw(server, lines + request).startswith(b"HTTP/1.1 200")
+    # Some clients end a body by one that they do not count.
+    first = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}\r\n"
+    received = raw(server, first * 2 + request)
+    assert received.count(b"HTTP/1.1 404") == 2
+    assert received.count(b"HTTP/1.1 200") == 1
 
 
 def test_a_body_with_two_lengths_ends_the_connection(server: Running) -> None:
@@ -695,6 +702,34 @@ def test_what_slow_clients_leave_unread_is_bounded_together() -> None:
     one, other, *rest = asyncio.run(counts())
     assert one == other == 0
     assert all(count > size for count in rest)
+
+
+def test_few_files_leave_few_connections(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("zoo.cli.serving.raise_file_limit", lambda: 4_096)
+    assert possible(1_000) == 1_000
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("zoo.cli.serving.raise_file_limit", lambda: 64)
+    assert possible(1_000) == 32
+    assert "at most 32 connections will be open at once" in capsys.readouterr().err
+
+
+def test_the_log_has_one_line_of_all_connections_that_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As asyncio reports them, a thousand at once."""
+
+    async def report() -> None:
+        running: Any = serve(Starlette(), "127.0.0.1", 0, Limits(), Metrics())
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            error = OSError(errno.EMFILE, "Too many open files")
+            running._report(loop, {"message": "out of system resource", "exception": error})
+        running._report(loop, {"message": "another fault"})
+
+    asyncio.run(report())
+    assert caplog.messages == ["connections wait: Too many open files", "another fault"]
 
 
 def test_wrong_command_lines_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,10 +138,9 @@ def serve(
     from zoo.serving.limits import Limits
 
     folders = _folders(checkpoint, registry)
-    files = raise_file_limit()
     bounds = Limits(
         queue_texts=limits.pop("queue"),
-        connections=max(1, min(limits.pop("connections"), files - 100)),
+        connections=_possible(limits.pop("connections")),
         memory_bytes=int(memory * 1e9),
         worker_bytes=int(limits.pop("worker_memory") * 1e9),
         **limits,
@@ -158,6 +157,18 @@ def serve(
         folders = _runnable(folders, engine, precision, registry, named=bool(checkpoint))
     how = {"precision": precision, "engine": engine}
     _run(Checkpoints(folders, registry), bounds, (host, port), workers, how, access)
+
+
+def _possible(connections: int) -> int:
+    """Return how many connections can be open, and warn if it is less than is allowed."""
+    files = raise_file_limit()
+    possible = max(files // 2, files - 100)  # the rest is for workers, checkpoints and pages
+    if possible < connections:
+        say(
+            f"Warning: at most {possible:,} connections will be open at once, since this process "
+            f"may open {files:,} files. Allow more with `ulimit -n`"
+        )
+    return min(connections, possible)
 
 
 def _run(

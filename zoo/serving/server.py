@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import logging
 import socket
 import struct
 import sys
@@ -22,8 +23,25 @@ from zoo.serving.errors import HeadTooLargeError
 from zoo.serving.limits import HEAD_BYTES, Limits
 from zoo.serving.metrics import Metrics
 
+logger = logging.getLogger(__name__)
+
 SEND_BYTES = 131_072
 """The bytes of an answer that the system holds for a client that reads slowly."""
+
+
+FULL_SECONDS = 60.0
+"""How often the log may say that no further connection can be accepted."""
+
+
+class Connection(h11.Connection):
+    """HTTP that ignores empty lines before a request (RFC 9112, section 2.2)."""
+
+    def next_event(self) -> Any:
+        """Return what comes next; h11 takes an empty line for a request without its first line."""
+        if self.their_state is h11.IDLE:
+            waiting = bytes(self._receive_buffer)
+            self._receive_buffer.maybe_extract_at_most(len(waiting) - len(waiting.lstrip(b"\r\n")))
+        return super().next_event()
 
 
 class LimitedProtocol(H11Protocol):
@@ -42,6 +60,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a connection, or refuse it."""
+        self.conn = Connection(h11.SERVER, HEAD_BYTES)
         super().connection_made(transport)  # type: ignore[arg-type]
         # What the system holds for a slow client is bounded, and shows soon that the client reads.
         connection = transport.get_extra_info("socket")
@@ -56,11 +75,7 @@ class LimitedProtocol(H11Protocol):
         """Read data; the head timer runs while no request is complete."""
         if self.transport.is_closing():
             return
-        # Empty lines before a request are ignored (RFC 9112, section 2.2).
-        if self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
-            data = data.lstrip(b"\r\n")
-        if data:
-            super().data_received(data)
+        super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._cancel_head()
         elif self.head_timer is None and not self.transport.is_closing():
@@ -158,9 +173,11 @@ class Server(uvicorn.Server):
     """A server that a signal stops: it answers what it has accepted, then returns."""
 
     on_listening: Callable[[int], object] | None = None
+    reported = -FULL_SECONDS
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and report the port."""
+        asyncio.get_running_loop().set_exception_handler(self._report)
         await super().startup(sockets)
         if self.started and self.on_listening is not None:
             self.on_listening(self.port)
@@ -177,6 +194,15 @@ class Server(uvicorn.Server):
         if self.force_exit:
             await self.lifespan.shutdown()
         await answering
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what asyncio cannot do; of connections without a file, it reports every attempt."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self.reported + FULL_SECONDS:
+            self.reported = loop.time()
+            logger.error("connections wait: %s", error.strerror)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -227,7 +253,6 @@ def server(app: ASGIApp, host: str, port: int, limits: Limits, metrics: Metrics)
         "lifespan": "on",
         "timeout_keep_alive": int(limits.idle_seconds),
         "timeout_graceful_shutdown": int(limits.drain_seconds),
-        "h11_max_incomplete_event_size": HEAD_BYTES,
         "server_header": False,
         "proxy_headers": False,
         "access_log": False,
