@@ -143,6 +143,14 @@ def test_a_browser_asks_again_for_the_files_of_the_page(server: Running) -> None
     assert server.send(path, headers=known).status == 304
 
 
+def test_ranges_of_files_are_ignored(server: Running) -> None:
+    whole = server.send("/page/app.js")
+    assert whole.headers["accept-ranges"] == "none"
+    for path, asked in (("/page/app.js", whole), ("/", server.send("/"))):
+        answer = server.send(path, headers={"Range": "bytes=0-0,2-2,4-4"})
+        assert (answer.status, answer.body) == (200, asked.body)
+
+
 def test_names_with_a_slash_and_modules_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('not the module that was meant')")
     name = "tiny/numbers"

@@ -25,6 +25,8 @@ from zoo.serving.targets import OriginForm
 
 PAGE = Path(__file__).with_name("page")
 EXPLORER = Path(translation.__file__).with_name("page")
+FILE = {"Cache-Control": "no-cache", "Accept-Ranges": "none"}
+"""Headers of the page's files."""
 NAME = "{name}", "{name:path}"
 """The name of a checkpoint in a path, for OpenAPI and for Starlette; it may have a slash."""
 
@@ -35,7 +37,7 @@ class Files(StaticFiles):
     def file_response(self, *arguments: Any, **more: Any) -> Response:
         """Return a file, or that the browser has it already."""
         response = super().file_response(*arguments, **more)
-        response.headers["Cache-Control"] = "no-cache"
+        response.headers.update(FILE)
         return response
 
 
@@ -47,7 +49,7 @@ class Plain:
 
     async def page(self, request: Request) -> Response:
         """Return the page."""
-        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+        return FileResponse(PAGE / "index.html", headers=FILE)
 
     async def describe(self, request: Request) -> Response:
         """Return the OpenAPI description."""
