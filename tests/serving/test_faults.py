@@ -282,6 +282,15 @@ def test_host_names_are_allowed_as_browsers_write_them(allowing: Running) -> Non
     assert allowing.send("/healthz", headers={"Host": "example.com"}).status == 403
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the system lacks IPv6")
+def test_all_addresses_are_those_of_both_kinds() -> None:
+    with start(NUMBERS, "--host", "::", "--workers", "1") as server:  # which asks 127.0.0.1
+        with socket.create_connection(("::1", server.port)) as one:
+            one.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+        assert server.stop() == 0
+
+
 def test_addresses_that_only_this_machine_reaches() -> None:
     assert all(map(is_local, ("127.0.0.1", "127.0.0.2", "::1", "0:0::1", "localhost", "LocalHost")))
     assert not any(map(is_local, ("0.0.0.0", "::", "192.0.2.1", "example.org", "")))

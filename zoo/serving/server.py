@@ -175,6 +175,13 @@ class Server(uvicorn.Server):
     on_listening: Callable[[int], object] | None = None
     reported = -FULL_SECONDS
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal; `::` means the addresses of IPv4 too, where the system has both."""
+        if self.config.host == "::" and socket.has_dualstack_ipv6():  # asyncio has IPv6 alone
+            at = ("::", self.config.port)
+            sockets = [socket.create_server(at, family=socket.AF_INET6, dualstack_ipv6=True)]
+        super().run(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and report the port."""
         asyncio.get_running_loop().set_exception_handler(self._report)
