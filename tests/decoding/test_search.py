@@ -23,7 +23,7 @@ from tests.decoding.reference import (
 )
 from zoo.decoding.beam import beam_search
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align, forced_log_probs
+from zoo.decoding.forced import align, forced_attention, forced_log_probs, most_pairs
 from zoo.decoding.options import Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.search import search
@@ -209,6 +209,20 @@ def test_alignments_equal_the_attention_maxima_of_steps(architecture: str) -> No
             _, state, kinds = given.model.step(torch.tensor([token]), state, memory, True)
             expected.append(int(kinds["cross"].mean((1, 2))[0, 0].argmax()))
         assert aligned == tuple(expected)
+
+
+def test_attention_of_many_pairs_is_computed_in_pieces_or_refused() -> None:
+    given = small("transformer", words=9)
+    targets = [(4, 5, 6), (7,), (8, 8, 4, 5)]
+    model, source, mask = given.model, given.source, given.mask
+    whole, tokens = align(model, source, mask, targets), source.shape[1] + 5
+    token = most_pairs.set(2 * tokens**2)
+    try:
+        assert align(model, source, mask, targets) == whole
+        with pytest.raises(DecodingError, match=f"too large: .* have {tokens} tokens"):
+            forced_attention(model, source, mask, targets)
+    finally:
+        most_pairs.reset(token)
 
 
 def test_alignment_and_coverage_need_attention() -> None:

@@ -176,15 +176,6 @@ def test_what_a_worker_scores_or_detects_is_stopped(operation: str) -> None:
     assert {one["code"] for one in made["results"]} == {"stopped"}
 
 
-def test_attention_that_would_fill_the_memory_is_not_computed() -> None:
-    models = Models(10**9, "float32", default_registry())
-    translator = models.get(Served(CAPTIONS, CARDS / CAPTIONS).job())
-    with pytest.raises(DecodingError, match="the attention is too large"):
-        translator.attention("a " * 1_000, "ein " * 1_000)
-    assert translator.attention("A man.", "Ein Mann.").weights
-    assert translator.score(["a " * 1_000], ["ein " * 1_000])
-
-
 def test_the_time_of_a_request_is_limited_as_a_whole(registry: Registry) -> None:
     service = Service(Checkpoints({}, registry), Limits(request_seconds=0.2), workers=1, threads=1)
 

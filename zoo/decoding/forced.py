@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,11 @@ from zoo.decoding.options import Hypothesis
 from zoo.decoding.ranking import not_a_number
 from zoo.decoding.source_attention import alignment_weights
 from zoo.decoding.task import full_precision
+from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
+
+most_pairs: ContextVar[float] = ContextVar("most_pairs", default=math.inf)
+"""The most pairs of tokens, of sources and targets together, whose attention is held at once."""
 
 
 @torch.inference_mode()
@@ -47,9 +52,16 @@ def forced_attention(
     The first query of a target predicts its first token; the last predicts the end token.
 
     Raises:
-        DecodingError: a weight is not a number.
+        DecodingError: a weight is not a number, or there are too many of them (`most_pairs`).
     """
     inputs, _ = _padded(targets, source.device)
+    tokens = source.shape[1] + inputs.shape[1]
+    if len(source) * tokens**2 > most_pairs.get():
+        raise DecodingError(
+            "the attention is too large",
+            f"the text and its translation have {tokens:,} tokens",
+            "Shorten the text, or leave out the alignment",
+        )
     attention = model(source, mask, inputs, attention=True).attention
     if any(bool(weights.isnan().any()) for weights in attention.values()):
         raise not_a_number()
@@ -67,9 +79,14 @@ def align(
     Raises:
         DecodingError: the model has no attention from target to source.
     """
-    attention = forced_attention(model, source, mask, targets)
-    weights = alignment_weights(attention, model.attention_kinds, source.shape[1])
-    aligned = weights.argmax(2).tolist()
+    tokens = source.shape[1] + max(map(len, targets)) + 1
+    rows = int(max(1, min(len(targets), most_pairs.get() // tokens**2)))
+    aligned: list[list[int]] = []
+    for start in range(0, len(targets), rows):
+        part = slice(start, start + rows)
+        attention = forced_attention(model, source[part], mask[part], targets[part])
+        weights = alignment_weights(attention, model.attention_kinds, source.shape[1])
+        aligned += weights.argmax(2).tolist()
     return [tuple(row[: len(target)]) for row, target in zip(aligned, targets, strict=True)]
 
 

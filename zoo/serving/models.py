@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from zoo.checkpoint.format import WEIGHTS
-from zoo.errors import DecodingError
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError
 from zoo.translation.loading import load
@@ -19,12 +18,6 @@ COPIES = 2
 """Copies of its weights that a model needs at most: its own, and those packed for decoding.
 
 An engine holds one more.
-"""
-
-ATTENTION_PAIRS = 4_000_000
-"""The most pairs of tokens in a batch whose attention is computed.
-
-A network of 16 heads altogether needs a gigabyte of memory for so many.
 """
 
 
@@ -79,8 +72,6 @@ class Models:
                 f"checkpoint {name!r} cannot be loaded", str(error)
             ) from error
         translator.checkpoint.name = name
-        model = translator.checkpoint.model
-        model.register_forward_pre_hook(_check_attention)
         self.loaded[name] = Loaded(version, translator, size)
         self.loads += 1
         return translator
@@ -100,19 +91,3 @@ class Models:
         while self.loaded and self.size + size > self.limit:
             self.loaded.popitem(last=False)
             self.evictions += 1
-
-
-def _check_attention(model: object, given: tuple[Any, ...]) -> None:
-    """Refuse, before a network computes it, attention that would fill the memory.
-
-    Raises:
-        DecodingError: source and target are too long together.
-    """
-    source, _, target, attention = given
-    tokens = source.shape[1] + target.shape[1]
-    if attention and len(source) * tokens**2 > ATTENTION_PAIRS:
-        raise DecodingError(
-            "the attention is too large",
-            f"the text and its translation have {tokens:,} tokens",
-            "Shorten the text, or leave out the alignment",
-        )

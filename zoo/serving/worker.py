@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from zoo.decoding.forced import most_pairs
 from zoo.errors import ZooError
 from zoo.registry.registry import default_registry
 from zoo.serving.errors import CheckpointGoneError
@@ -26,6 +27,12 @@ from zoo.serving.metrics import resident_bytes
 from zoo.serving.models import Models
 from zoo.serving.operations import OPERATIONS
 from zoo.serving.steps import OnStep, StoppedError
+
+ATTENTION_PAIRS = 4_000_000
+"""The most pairs of tokens whose attention a worker computes at once.
+
+A network of 16 heads altogether needs a gigabyte of memory for so many.
+"""
 
 
 class Jobs:
@@ -127,6 +134,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not break the protocol
     gc.freeze()  # the collector does not walk through what was imported
+    most_pairs.set(ATTENTION_PAIRS)
     models = Models(arguments.memory, arguments.precision, default_registry(), arguments.engine)
     answers.write(b'{"ready": true}\n')
     answers.flush()
