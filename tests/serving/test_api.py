@@ -1,5 +1,6 @@
 """The API of a running server: the texts of `zoo translate`, everything typed, nothing lost."""
 
+import asyncio
 import json
 import random
 import re
@@ -16,6 +17,7 @@ from click.testing import Result
 import zoo
 from tests.serving.client import Running
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from zoo.serving.api import listed
 from zoo.serving.markup import Markup
 from zoo.serving.schema import TranslateRequest
 
@@ -280,6 +282,25 @@ def test_openapi_describes_the_routes(server: Running) -> None:
     answer = server.send("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
     required = known["Translation"]["required"]
     assert all(name in answer["translations"][0] for name in required)
+
+
+def test_others_are_served_while_a_long_list_is_written() -> None:
+    values = [{"text": "é\n", "score": -0.5}] * 50
+    served: list[int] = []
+
+    async def serve() -> None:
+        while len(served) < 1_000:
+            served.append(1)
+            await asyncio.sleep(0)
+
+    async def body() -> bytes:
+        other = asyncio.ensure_future(serve())
+        answer = await listed("translations", values)
+        other.cancel()
+        return bytes(answer.body)
+
+    assert json.loads(asyncio.run(body())) == {"translations": values}
+    assert len(served) >= 49
 
 
 def test_the_description_has_the_bounds_of_every_number() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -59,7 +60,7 @@ class Api:
             served, asked.texts, asked.options(), languages=asked.languages(),
             token_scores=asked.token_scores,
         )  # fmt: skip
-        return JSONResponse({"translations": await while_connected(request, work)})
+        return await listed("translations", await while_connected(request, work))
 
     async def stream(self, request: Request) -> Response:
         """Translate a long text piece by piece, as server-sent events."""
@@ -91,7 +92,7 @@ class Api:
         work = service.run(
             "score", served, asked.pairs, lengths=lengths, languages=asked.languages()
         )
-        return JSONResponse({"scores": await while_connected(request, work)})
+        return await listed("scores", await while_connected(request, work))
 
     async def attention(self, request: Request) -> Response:
         """Return the attention of writing a translation."""
@@ -243,6 +244,21 @@ async def _following(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterato
     yield first
     async for event in events:
         yield event
+
+
+async def listed(name: str, values: Sequence[Any]) -> Response:
+    """Return a list as a JSON answer.
+
+    Each value is written by itself, and others are served in between: that of a whole list can take
+    seconds, in a thread too, since Python's encoder does not let others run.
+    """
+    written = []
+    for value in values:
+        written.append(
+            json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        )
+        await asyncio.sleep(0)
+    return Response(f'{{"{name}":[{",".join(written)}]}}', media_type="application/json")
 
 
 def options_of_pieces(served: Served, asked: StreamRequest) -> dict[str, Any]:
