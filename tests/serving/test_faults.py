@@ -107,8 +107,10 @@ def test_requests_beyond_the_limits(server: Running) -> None:
     refused(server.send("/translate", long), 413, "too_large")
     shown = {"checkpoint": CAPTIONS, "text": "x " * 600}
     refused(server.send("/api/attention", shown), 413, "too_large")
-    long = {"texts": ["a " * 1_020], "split": False, "beam": 1, "min_length": 1_000}
-    answer = server.send("/api/translate", {**GOOD, **long, "max_length": 1_000, "alignment": True})
+    whole = {"texts": ["a " * 1_020], "split": False, "beam": 1, "min_length": 1_000}
+    answer = server.send(
+        "/api/translate", {**GOOD, **whole, "max_length": 1_000, "alignment": True}
+    )
     refused(answer, 400, "bad_request", "the attention is too large")
     refused(server.send("/api/tree", {**shown, "text": " "}), 400, "bad_request", "text is empty")
     endless = {"checkpoint": NUMBERS, "text": "four\n" + "x" * 10_001}
