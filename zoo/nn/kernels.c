@@ -736,18 +736,23 @@ int zoo_encoder(const Stack *m, const int64_t *tokens, const float *positions, c
     return done;
 }
 
-static inline int any(Ints x) {
-#if WIDTH == 16
-    x |= SHUFFLE(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+/* A bit for each number of x that is not at most `most`. */
+static inline uint32_t above(Vector x, float most) {
+    const Vector all = (Vector){} + most;
+    uint32_t bits = 0;
+#ifdef __AVX512F__
+    __asm__("vcmpps $22, %2, %1, %%k1\n\tkmovw %%k1, %0" : "=r"(bits) : "v"(x), "v"(all) : "k1");
+#elif defined __AVX__
+    Ints more;
+    __asm__("vcmpps $22, %3, %2, %1\n\tvmovmskps %1, %0" : "=r"(bits), "=&v"(more) : "v"(x), "v"(all));
 #else
-    x |= SHUFFLE(x, 4, 5, 6, 7, 0, 1, 2, 3);
+    for (int l = 0; l < WIDTH; l++) bits |= (uint32_t)!(x[l] <= most) << l;
 #endif
-    return (x[0] | x[1] | x[2] | x[3]) != 0;
+    return bits;
 }
 
-/* The largest of n numbers. In `maxima`, if not NULL, WIDTH for every whole chunk: the largest of
-   each lane of its vectors. */
+/* The largest of n numbers; in `maxima`, WIDTH for every whole chunk: the largest of each lane of its
+   vectors. */
 static float largest(const float *x, int64_t n, float *maxima) {
     const int64_t whole = n - n % CHUNK;
     Vector most = (Vector){} - INFINITY;
@@ -755,7 +760,7 @@ static float largest(const float *x, int64_t n, float *maxima) {
         const Vector first = maximum(load(x + j), load(x + j + WIDTH));
         const Vector last = maximum(load(x + j + 2 * WIDTH), load(x + j + 3 * WIDTH));
         const Vector all = maximum(first, last);
-        if (maxima) store(maxima + j / 4, all);
+        store(maxima + j / 4, all);
         most = maximum(all, most);
     }
     float top = -INFINITY;
@@ -764,11 +769,14 @@ static float largest(const float *x, int64_t n, float *maxima) {
     return top;
 }
 
-/* log Σ e^(x − top), x of n numbers. */
+/* log Σ e^(x − top), x of n numbers; prefetches the n after them. */
 static float log_sum(const float *x, int64_t n, float top) {
     const int64_t whole = n - n % WIDTH;
     Vector sums = {};
-    for (int64_t j = 0; j < whole; j += WIDTH) sums += exponential(load(x + j) - top);
+    for (int64_t j = 0; j < whole; j += WIDTH) {
+        __builtin_prefetch(x + n + j, 0, 2);
+        sums += exponential(load(x + j) - top);
+    }
     float total = sum(sums);
     for (int64_t j = whole; j < n; j++) total += expf(x[j] - top);
     return logf(total);
@@ -778,7 +786,8 @@ static float log_sum(const float *x, int64_t n, float top) {
    prefix's, then the lower column's: their scores (sentences, k), prefixes and columns. x: (sentences,
    width, n), logits, or log probabilities if `normalized`; score: (sentences, width), −∞ for prefixes
    that have no continuation. What is missing has the score −∞, prefix 0 and column `none`. If a score
-   is not a number, neither is the sentence's best one. */
+   is not a number, neither is the sentence's best one; logits are read only of prefixes that are better
+   than k continuations of earlier ones. */
 void zoo_continue(const float *x, const float *score, const int64_t *shape, int64_t normalized,
                   const int64_t *banned, int64_t bans, int64_t none, float *best, int64_t *parent,
                   int64_t *token) {
@@ -787,23 +796,20 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
     for (int64_t s = 0; s < sentences; s++, best += k, parent += k, token += k) {
         int broken = 0;
         for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, parent[i] = 0, token[i] = none;
-        for (int64_t slot = 0; slot < width; slot++, x += n) {
-            if (!(*score > -INFINITY)) {
-                score++;
-                continue;
-            }
+        for (int64_t slot = 0; slot < width; slot++, x += n, score++) {
+            if (!(*score > (normalized ? -INFINITY : best[k - 1]))) continue;
             const float top = normalized ? 0 : largest(x, n, maxima);
-            const float base = *score++ - (normalized ? 0 : log_sum(x, n, top));
-            for (int64_t first = 0; first < n; first += CHUNK) {
-                const int64_t last = first + CHUNK < n ? first + CHUNK : n;
-                Ints better = {};
-                if (maxima && last - first == CHUNK) /* base is not a number if one of x is not */
-                    better = ~((load(maxima + first / 4) - top) + base <= best[k - 1]);
-                else
-                    for (int64_t j = first; j + WIDTH <= last; j += WIDTH)
-                        better |= ~((load(x + j) - top) + base <= best[k - 1]);
-                if (last % WIDTH == 0 && !any(better)) continue;
-                for (int64_t j = first; j < last; j++) {
+            const float base = *score - (normalized ? 0 : log_sum(x, n, top));
+            for (int64_t first = 0; first < n; first += WIDTH) {
+                if (maxima && first % CHUNK == 0 && first + CHUNK <= n && /* base is not a number if */
+                    !above((load(maxima + first / 4) - top) + base, best[k - 1])) { /* one of x is not */
+                    first += CHUNK - WIDTH;
+                    continue;
+                }
+                const Vector part = load_end(0, (const char *)(x + first), n - first);
+                uint32_t better = above((part - top) + base, best[k - 1]);
+                for (; better; better &= better - 1) {
+                    const int64_t j = first + __builtin_ctz(better);
                     const float y = (x[j] - top) + base;
                     int allowed = !(y <= best[k - 1]);
                     for (int64_t b = 0; allowed && b < bans; b++) allowed = banned[b] != j;
