@@ -66,9 +66,13 @@ def test_a_cache_appends_in_place_at_its_newest_end() -> None:
     assert other.values.data_ptr() != cache.values.data_ptr()
 
 
+@pytest.mark.parametrize("has_kernel", [False, True])
 @pytest.mark.parametrize("grad", [False, True])
-def test_a_key_value_cache_never_changes(grad: bool) -> None:
-    """Extended, reordered, widened, narrowed and cut: against plain tensors of rows."""
+def test_a_key_value_cache_never_changes(grad: bool, has_kernel: bool) -> None:
+    """Extended, reordered, widened, narrowed and cut: against plain tensors of rows.
+
+    For kernels, the storage stays where it is.
+    """
     torch.manual_seed(0)
     caches, expected = [KeyValueCache(3)], [[torch.empty(3, 2, 0, 5)] * 4]
     with torch.set_grad_enabled(grad):
@@ -79,6 +83,7 @@ def test_a_key_value_cache_never_changes(grad: bool) -> None:
             new = [torch.randn(rows, 2, 1, 5, requires_grad=grad) for _ in range(4)]
             for layer in range(2):
                 cache.write(layer, *new[2 * layer : 2 * layer + 2])
+            cache.has_kernel = has_kernel
             caches.append(cache)
             expected.append(
                 [torch.cat(both, 2) for both in zip(expected[parent], new, strict=True)]
@@ -98,13 +103,15 @@ def test_a_key_value_cache_never_changes(grad: bool) -> None:
             caches.append(cache.gather(index.flatten()))
             expected.append([part[index.flatten()] for part in expected[-1]])
     assert max(cache.length for cache in caches) > 2 * INITIAL_CAPACITY
+    assert any(cache.slots is not None for cache in caches) is has_kernel
     for cache, parts in zip(caches[1:], expected[1:], strict=True):
         for values, part in zip(cache.values(), parts, strict=True):
             assert torch.equal(values, part)
 
 
+@pytest.mark.parametrize("has_kernel", [False, True])
 @pytest.mark.parametrize("width", [5, 3, 8])
-def test_each_row_attends_to_its_own_prefix(width: int) -> None:
+def test_each_row_attends_to_its_own_prefix(width: int, has_kernel: bool) -> None:
     """Values may have another width than keys."""
     torch.manual_seed(0)
     cache, keys, of_values = KeyValueCache(2), torch.empty(2, 3, 0, 5), torch.randn(5, width)
@@ -125,7 +132,7 @@ def test_each_row_attends_to_its_own_prefix(width: int) -> None:
         contexts = expected @ (keys @ of_values)
         torch.testing.assert_close(cache.unfold_beam(weights @ values), contexts)
         if step in reorderings:
-            rows = torch.tensor(reorderings[step])
+            rows, cache.has_kernel = torch.tensor(reorderings[step]), has_kernel
             cache, keys = cache.gather(rows), keys[rows]
 
 
@@ -150,3 +157,20 @@ def test_reordering_a_beam_copies_nothing() -> None:
     reordered = wide.gather(torch.tensor([1, 1, 3, 2])).extended()
     keys, _ = reordered.write(0, torch.ones(4, 1, 1, 1), torch.ones(4, 1, 1, 1))
     assert keys.data_ptr() == wide._layers[0][0].data_ptr()
+
+
+@torch.no_grad()
+def test_sentences_that_leave_move_nothing_that_kernels_read() -> None:
+    """Nor do smaller beams; what is stored moves when it grows, and for other orders."""
+    cache = KeyValueCache(3).extended()
+    cache.write(0, torch.zeros(3, 1, 1, 1), torch.zeros(3, 1, 1, 1))
+    wide = cache.gather(torch.arange(3).repeat_interleave(2))
+    wide.has_kernel = True
+    fewer, narrow = wide.gather(torch.tensor([2, 2, 5, 4])), wide.gather(torch.tensor([1, 4]))
+    for kept in (fewer, narrow, fewer.gather(torch.tensor([1, 3]))):
+        assert kept.storage_parts()[0] is wide.storage_parts()[0]
+        assert kept.stored == (3, 2)
+        longer = kept.extended_by(INITIAL_CAPACITY * 8)
+        assert longer.stored == (kept.sentences, kept.beam)
+    for rows in ([4, 5, 0, 1], [0, 1, 0, 1], [-2, -1]):
+        assert wide.gather(torch.tensor(rows)).slots is None

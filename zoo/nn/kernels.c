@@ -529,9 +529,10 @@ void zoo_select(const float *from, float *to, const int64_t *shape, const int64_
 /* softmax(q kᵀ scale) v. The strides, in numbers, are of sentences, heads and queries or keys:
    q: shape (sentences, heads, queries, d), k and v: (sentences, heads, keys, d), out: (sentences,
    queries, heads, d), in rows. mask: bytes, strides of sentences and queries, not 0 where a query
-   must not attend; or NULL. d is a multiple of WIDTH. Returns 1 if there are too many keys. */
-int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *mask, float *out,
-               const int64_t *shape, const int64_t *strides, float scale) {
+   must not attend; or NULL. slots: the sentence of k and v that each is; or NULL. d is a multiple of
+   WIDTH. Returns 1 if there are too many keys. */
+int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *mask, const int64_t *slots,
+               float *out, const int64_t *shape, const int64_t *strides, float scale) {
     const int64_t sentences = shape[0], heads = shape[1], queries = shape[2], keys = shape[3],
                   d = shape[4];
     const int64_t *qs = strides, *ks = strides + 3, *vs = strides + 6, *ms = strides + 9;
@@ -545,7 +546,8 @@ int zoo_attend(const float *q, const float *k, const float *v, const uint8_t *ma
                 if (!mask || !mask[s * ms[0] + i * ms[1] + j]) used[count++] = (int32_t)j;
             for (int64_t h = 0; h < heads; h++) {
                 const float *query = q + s * qs[0] + h * qs[1] + i * qs[2];
-                const float *key = k + s * ks[0] + h * ks[1], *value = v + s * vs[0] + h * vs[1];
+                const int64_t slot = slots ? slots[s] : s;
+                const float *key = k + slot * ks[0] + h * ks[1], *value = v + slot * vs[0] + h * vs[1];
                 float *result = out + ((s * queries + i) * heads + h) * d;
                 float largest = -INFINITY;
                 for (int64_t j = 0; j < count; j++) {
@@ -614,11 +616,11 @@ int zoo_feedforward(const Sublayer *s, const float *x, int64_t rows, float *out)
 
 /* An attention sublayer. `first` projects to queries, or to queries, keys and values: these are
    stored in `keys` and `values` from `position` on, or are all there are if `keys` is NULL. shape:
-   (sentences, heads, queries, keys, d); strides as of `zoo_attend`, without the query's. Returns 0
-   if there is no memory or too many keys. */
+   (sentences, heads, queries, keys, d); strides as of `zoo_attend`, without the query's; slots as
+   there. Returns 0 if there is no memory or too many keys. */
 int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
-                  const uint8_t *mask, const int64_t *shape, const int64_t *strides,
-                  int64_t position, float *out) {
+                  const uint8_t *mask, const int64_t *slots, const int64_t *shape,
+                  const int64_t *strides, int64_t position, float *out) {
     const int64_t heads = shape[1], queries = shape[2], d = shape[4], rows = shape[0] * queries;
     const int64_t n = s->first.n, all = s->last.k;
     float *projected = malloc(rows * (n + all) * sizeof(float) + 64), *attended = projected + rows * n;
@@ -636,12 +638,12 @@ int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
         const int64_t *to = strides;
         for (int64_t i = 0; i < rows; i++, k += n, v += n)
             for (int64_t h = 0; h < heads; h++) {
-                const int64_t at = position + i % queries, row = i / queries;
+                const int64_t at = position + i % queries, row = slots ? slots[i / queries] : i / queries;
                 memcpy(keys + row * to[0] + h * to[1] + at * to[2], k + h * d, d * sizeof *k);
                 memcpy(values + row * to[3] + h * to[4] + at * to[5], v + h * d, d * sizeof *v);
             }
     }
-    const int done = !zoo_attend(projected, keys, values, mask, attended, shape, every,
+    const int done = !zoo_attend(projected, keys, values, mask, slots, attended, shape, every,
                                  1.0f / sqrtf(d)) &&
                      end(s, x, rows, attended, out);
     free(projected);
@@ -649,10 +651,11 @@ int zoo_attention(const Sublayer *s, const float *x, float *keys, float *values,
 }
 
 /* What the attentions of all layers share: (sentences, heads, queries, keys, d), the strides of
-   `zoo_attend` without the query's, and the mask. */
+   `zoo_attend` without the query's, the mask and the slots. */
 typedef struct {
     int64_t shape[5], strides[8];
     const uint8_t *mask;
+    const int64_t *slots;
 } Scope;
 
 typedef struct {
@@ -698,10 +701,10 @@ int zoo_decoder(const Stack *m, const int64_t *tokens, const float *position, fl
     if (!x) return -wrong;
     int done = 1;
     for (const Layer *l = m->layers; done && l < m->layers + m->layer_count; l++, stored += 4)
-        done = zoo_attention(&l->attention, x, stored[0], stored[1], prefix->mask, prefix->shape,
-                             prefix->strides, start, y) &&
-               zoo_attention(&l->cross, y, stored[2], stored[3], source->mask, source->shape,
-                             source->strides, 0, z) &&
+        done = zoo_attention(&l->attention, x, stored[0], stored[1], prefix->mask, prefix->slots,
+                             prefix->shape, prefix->strides, start, y) &&
+               zoo_attention(&l->cross, y, stored[2], stored[3], source->mask, source->slots,
+                             source->shape, source->strides, 0, z) &&
                zoo_feedforward(&l->feedforward, z, rows, x);
     if (m->gamma) zoo_add_norm(x, NULL, rows, m->outputs->k, m->gamma, m->beta, m->epsilon, x);
     done = done && zoo_product(x, rows, m->outputs, 0, logits);
@@ -720,7 +723,8 @@ int zoo_encoder(const Stack *m, const int64_t *tokens, const float *positions, c
     if (!x) return -wrong;
     int done = 1;
     for (const Layer *l = m->layers; done && l < m->layers + m->layer_count; l++)
-        done = zoo_attention(&l->attention, x, NULL, NULL, own->mask, own->shape, own->strides, 0, y) &&
+        done = zoo_attention(&l->attention, x, NULL, NULL, own->mask, NULL, own->shape, own->strides, 0,
+                             y) &&
                zoo_feedforward(&l->feedforward, y, rows, x);
     if (m->gamma) zoo_add_norm(x, NULL, rows, d, m->gamma, m->beta, m->epsilon, x);
     for (int64_t o = 0; done && o < m->output_count; o++) {

@@ -46,9 +46,9 @@ _SIGNATURES = {
     "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
     "zoo_select": (_POINTER,) * 5,
-    "zoo_attend": (*[_POINTER] * 7, ctypes.c_float),
+    "zoo_attend": (*[_POINTER] * 8, ctypes.c_float),
     "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
-    "zoo_attention": (*[_POINTER] * 7, _COUNT, _POINTER),
+    "zoo_attention": (*[_POINTER] * 8, _COUNT, _POINTER),
     "zoo_decoder": (*[_POINTER] * 6, _COUNT, _POINTER),
     "zoo_encoder": (_POINTER,) * 5,
     "zoo_greedy": (*_SEVERAL, *[_POINTER] * 3),
@@ -82,7 +82,9 @@ class Sublayer(ctypes.Structure):
 class Scope(ctypes.Structure):
     """The `Scope` of the source: what the attentions of all layers read."""
 
-    _fields_ = (("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER))
+    _fields_ = (
+        ("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER), ("slots", _POINTER),
+    )  # fmt: skip
 
 
 class Layer(ctypes.Structure):
@@ -263,7 +265,7 @@ class Kernels:
         strides = [x.stride()[:3] for x in (query, key, value)]
         self._attend(
             query.data_ptr(), key.data_ptr(), value.data_ptr(),
-            None if mask is None else mask.data_ptr(), result.data_ptr(),
+            None if mask is None else mask.data_ptr(), None, result.data_ptr(),
             Shape(rows, heads, queries, key.shape[2], d),
             Strides(*strides[0], *strides[1], *strides[2], *of_mask), d**-0.5,
         )  # fmt: skip

@@ -21,14 +21,24 @@ class KeyValueCache:
     selects the positions that belong to its own prefix.
 
     A layer's keys and values are stored as (sentences, heads, positions, beam, d) and returned as
-    (sentences, heads, positions × beam, d).
+    (sentences, heads, positions × beam, d). Where kernels read them, they stay where they are when
+    sentences leave, or beams become smaller, until the storage has to grow.
 
     Args:
         sentences: how many, with one row each.
+
+    Attributes:
+        sentences, beam: how many, and how many rows each has.
+        length: positions.
+        slots: the sentence of the storage that each is, (sentences,), if the storage has others,
+            or more rows for each.
+        has_kernel: whether kernels read the storage, with its slots.
     """
 
     def __init__(self, sentences: int) -> None:
         self.sentences, self.beam, self.length = sentences, 1, 0
+        self.slots: Tensor | None = None
+        self.has_kernel = False
         self._layers: list[tuple[Tensor, Tensor]] = []
         self._filled = [0]  # positions in use in the storage, by any cache that shares it
         # Which hypothesis of the beam wrote each position of a row's prefix, (sentences, beam,
@@ -49,15 +59,19 @@ class KeyValueCache:
         capacity = self._layers[0][0].shape[2] if self._layers else 0
         if self._filled[0] != self.length or cache.length > capacity or torch.is_grad_enabled():
             capacity = max(2 * cache.length, cache._first_capacity())
-            cache._layers = [
-                (self._copied(k, capacity), self._copied(v, capacity)) for k, v in self._layers
-            ]
+            if self.slots is None:
+                cache._layers = [
+                    (self._copied(k, capacity), self._copied(v, capacity)) for k, v in self._layers
+                ]
+            else:
+                rows = torch.arange(self.sentences * self.beam, device=self.slots.device)
+                cache._select(self, rows, capacity)
             cache._filled = [self.length]
         cache._filled[0] = cache.length
-        if self._origin is not None:
-            hypotheses, _ = self._row_numbers(self._origin.device)
+        if cache._origin is not None:
+            hypotheses, _ = self._row_numbers(cache._origin.device)
             writers = hypotheses[None, :, None].expand(self.sentences, -1, count)
-            cache._origin = torch.cat([self._origin, writers], 2)
+            cache._origin = torch.cat([cache._origin, writers], 2)
         return cache
 
     def shortened(self, length: int) -> KeyValueCache:
@@ -96,11 +110,17 @@ class KeyValueCache:
         """
         if not self.length:
             raise IndexError("a KeyValueCache has no position to write to: call extended() first")
+        self.has_kernel = False
         new = self.fold_beam(key), self.fold_beam(value)  # (sentences, heads, beam, d)
         widths = key.shape[3], value.shape[3]
         keys, values = self.storage(layer, key.shape[1], widths[0], new[0], widths[1])
         compiled = usable_kernels()
-        if (
+        if self.slots is not None:
+            for part, one in zip((keys, values), new, strict=True):
+                to = part.select(2, self.length - 1).narrow(2, 0, self.beam)
+                to.index_copy_(0, self.slots, one)
+            keys, values = keys.index_select(0, self.slots), values.index_select(0, self.slots)
+        elif (
             compiled is not None
             and widths[0] == widths[1]
             and all(is_plain(x) for x in (*new, keys, values))
@@ -133,6 +153,14 @@ class KeyValueCache:
             )
         return self._layers[layer]
 
+    @property
+    def stored(self) -> tuple[int, int]:
+        """The sentences of the storage, and the rows of each."""
+        if self.slots is None:
+            return self.sentences, self.beam
+        keys, _ = self._layers[0]
+        return keys.shape[0], keys.shape[3]
+
     def storages(
         self, layers: int, heads: int, d: int, like: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
@@ -164,9 +192,12 @@ class KeyValueCache:
     @property
     def mask(self) -> Tensor | None:
         """True where a query may attend, (sentences, 1, beam, positions × beam); None: anywhere."""
-        if self._mask is None and self.beam > 1:
+        width = self.stored[1]
+        if self._mask is None and width > 1:
             origin = self._origins(self._device)  # (sentences, beam, positions)
             hypotheses, _ = self._row_numbers(origin.device)
+            if width > self.beam:
+                hypotheses = torch.arange(width, device=origin.device)
             self._mask = (origin[..., None] == hypotheses).flatten(2)[:, None]
         return self._mask
 
@@ -175,12 +206,12 @@ class KeyValueCache:
 
         weights: (sentences, heads, beam, positions × beam), zero where `mask` is False.
         """
-        return self.unfold_beam(weights.unflatten(3, (self.length, self.beam)).sum(4))
+        return self.unfold_beam(weights.unflatten(3, (self.length, self.stored[1])).sum(4))
 
     def values(self) -> list[Tensor]:
         """Return every layer's keys and values, each (rows, heads, positions, d)."""
         parts = self.storage_parts()
-        if self.beam == 1 or not parts:
+        if (self.beam == 1 and self.slots is None) or not parts:
             return [part.narrow(2, 0, self.length)[:, :, :, 0] for part in parts]
         rows = torch.arange(self.sentences * self.beam, device=self._layers[0][0].device)
         index = self._index(rows)
@@ -203,16 +234,20 @@ class KeyValueCache:
         kept, counts = sentence.unique_consecutive(return_counts=True)
         even = len(counts) > 0 and bool((counts == counts[0]).all())
         cache.sentences, cache.beam = (len(kept), int(counts[0])) if even else (len(rows), 1)
-        if self.beam == cache.beam == 1:  # whole sentences copy several times faster
-            cache._layers = [
+        cache._numbers = None
+        if self.has_kernel and even and cache.beam <= self.stored[1] and _is_rising(kept):
+            cache.slots = kept if self.slots is None else self.slots[kept]
+            if cache.stored[1] > 1:
+                origin = self._origins(rows.device).flatten(0, 1)[rows]
+                cache._origin = origin.view(cache.sentences, cache.beam, self.length)
+            return cache
+        if self.beam == cache.beam == 1 and self.slots is None:
+            cache._layers = [  # whole sentences copy several times faster
                 (k.index_select(0, rows), v.index_select(0, rows)) for k, v in self._layers
             ]
         else:
-            index = self._index(rows)
-            cache._layers = [
-                (cache._selected(k, index), cache._selected(v, index)) for k, v in self._layers
-            ]
-        cache._origin, cache._filled, cache._numbers = None, [self.length], None
+            cache._select(self, rows, max(2 * self.length, cache._first_capacity()))
+        cache._origin, cache._filled = None, [self.length]
         return cache
 
     def _first_capacity(self) -> int:
@@ -249,12 +284,24 @@ class KeyValueCache:
         positions = torch.arange(self.length, device=rows.device)
         origin = self._origins(rows.device).flatten(0, 1)[rows]
         rows = rows % (self.sentences * self.beam)  # the kernels know no negative ones
-        return (rows // self.beam)[:, None], positions, origin
+        sentence = rows // self.beam
+        sentence = sentence if self.slots is None else self.slots[sentence]
+        return sentence[:, None], positions, origin
 
-    def _selected(self, part: Tensor, index: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def _select(self, other: KeyValueCache, rows: Tensor, capacity: int) -> None:
+        """Store some rows of another cache in new storage, each with its own prefix."""
+        index = other._index(rows)
+        self._layers = [
+            (self._selected(k, index, capacity), self._selected(v, index, capacity))
+            for k, v in other._layers
+        ]
+        self._origin = self.slots = None
+
+    def _selected(
+        self, part: Tensor, index: tuple[Tensor, Tensor, Tensor], capacity: int
+    ) -> Tensor:
         """Return the indexed entries of another cache's storage, in this cache's layout."""
         sentence, positions, origin = index
-        capacity = max(2 * self.length, self._first_capacity())
         compiled = usable_kernels()
         if compiled is not None and is_in_rows(part):
             shape = (self.sentences, part.shape[1], capacity, self.beam, part.shape[4])
@@ -269,5 +316,11 @@ class KeyValueCache:
         shape = list(part.shape)
         shape[2] = capacity
         storage = part.new_empty(shape)
-        storage[:, :, : self.length] = part[:, :, : self.length]
+        length = min(part.shape[2], self.length)
+        storage[:, :, :length] = part[:, :, :length]
         return storage
+
+
+def _is_rising(numbers: Tensor) -> bool:
+    """Return whether each number is larger than the one before, and none is negative."""
+    return bool((numbers.diff(prepend=numbers.new_tensor([-1])) > 0).all())

@@ -42,6 +42,8 @@ class _Stored(NamedTuple):
     """Pointers to the keys and values of every layer, and of which tensors they are."""
 
     prefix: Pairs
+    slots: Tensor | None
+    beam: int
     sources: Sources
     pointers: ctypes.Array[Any]
     scopes: tuple[Scope, Scope]
@@ -49,6 +51,7 @@ class _Stored(NamedTuple):
     def is_of(self, cache: KeyValueCache, sources: Sources) -> bool:
         """Return whether the pointers are of these tensors."""
         is_same = all(a is b for a, b in zip(self.sources, sources, strict=True))
+        is_same = is_same and cache.slots is self.slots and cache.beam == self.beam
         return is_same and cache.holds(self.prefix)
 
 
@@ -119,7 +122,8 @@ def decoder_step(
     if (usable := _usable(tokens, network, describe, cache, 0)) is None:
         return None
     compiled, prepared = usable
-    length = cache.length * cache.beam
+    width = cache.stored[1]
+    length = cache.length * width
     if not _are_positions(position, 1, prepared.d):
         return None
     if (stored := _stored(network, cache, sources, prepared)) is None:
@@ -132,7 +136,7 @@ def decoder_step(
         compiled.decoder(
             ctypes.byref(prepared.stack), tokens.data_ptr(),
             None if position is None else position.data_ptr(), stored.pointers,
-            *map(ctypes.byref, stored.scopes), length - cache.beam, logits.data_ptr(),
+            *map(ctypes.byref, stored.scopes), length - width, logits.data_ptr(),
         ),
         prepared,
     )  # fmt: skip
@@ -159,7 +163,7 @@ def greedy_steps(
         count: the most steps.
         banned: tokens that are not chosen.
     """
-    if cache.beam != 1:
+    if cache.beam != 1 or cache.stored[1] != 1:
         return None
     if (ready := _ready(tokens, network, describe, table, cache, sources, count)) is None:
         return None
@@ -196,7 +200,7 @@ def beam_steps(
     `Seq2Seq.beam_steps`.
     """
     shape = cache.sentences, cache.beam
-    if scores.shape != shape or not is_plain(scores):
+    if scores.shape != shape or not is_plain(scores) or cache.stored[1] != cache.beam:
         return None
     if (ready := _ready(tokens, network, describe, table, cache, sources, count)) is None:
         return None
@@ -265,7 +269,7 @@ def _usable(
     """
     if type(cache) is not KeyValueCache or not _are_tokens(tokens):
         return None
-    rows, length = cache.sentences * cache.beam, (cache.length + more) * cache.beam
+    rows, length = cache.sentences * cache.beam, (cache.length + more) * cache.stored[1]
     if not 0 < length <= MAX_KEYS or cache.beam > MAX_QUERIES or not rows == tokens.shape[0] > 0:
         return None
     return find_stack(network, "decoder", describe, rows)
@@ -336,9 +340,12 @@ def _pointers(cache: KeyValueCache, sources: Sources, prepared: PreparedStack) -
         return None
     every = zip(prefix, sources.keys, sources.values, strict=True)
     pointers = [x.data_ptr() for pair, key, value in every for x in (*pair, key, value)]
+    cache.has_kernel, slots = True, cache.slots
     size, (sentence, head, _, _, last) = (sentences, heads, cache.beam), prefix[0][0].stride()
+    of_slots = None if slots is None else slots.data_ptr()
     scopes = (
-        Scope((*size, 0, d), (*(sentence, head, last * d) * 2, 0, 0)),
+        Scope((*size, 0, d), (*(sentence, head, last * d) * 2, 0, 0), None, of_slots),
         Scope((*size, keys, d), (*strides[:3] * 2, *of_mask), sources.mask.data_ptr()),
     )
-    return _Stored(prefix, sources, (ctypes.c_void_p * len(pointers))(*pointers), scopes)
+    of_layers = (ctypes.c_void_p * len(pointers))(*pointers)
+    return _Stored(prefix, slots, cache.beam, sources, of_layers, scopes)

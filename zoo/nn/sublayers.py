@@ -164,7 +164,7 @@ def attention_sublayer(
     usable = _find(x, (project, out), norm, pre, (dim if source else 3 * dim, dim))
     if usable is None or dim % (heads * WIDTH):
         return None
-    sentences, position, keys, values = rows, 0, None, None
+    sentences, position, keys, values, slots = rows, 0, None, None, None
     strides: tuple[int, ...] | None
     if source is not None:
         keys, values, mask = source
@@ -175,8 +175,8 @@ def attention_sublayer(
         if prefix is None:
             return None
         keys, values, strides = prefix
-        sentences, beam = cache[0].sentences, cache[0].beam
-        length, position = cache[0].length * beam, (cache[0].length - 1) * beam
+        sentences, slots, width = cache[0].sentences, cache[0].slots, cache[0].stored[1]
+        length, position = cache[0].length * width, (cache[0].length - 1) * width
     else:
         length, strides = n, (0,) * 6
     queries = rows // max(sentences, 1) * n
@@ -191,8 +191,9 @@ def attention_sublayer(
         ctypes.addressof(prepared.sublayer), x.data_ptr(),
         None if keys is None else keys.data_ptr(),
         None if values is None else values.data_ptr(), None if mask is None else mask.data_ptr(),
-        Shape(sentences, heads, queries, length, dim // heads), Strides(*strides, *of_mask),
-        position, result.data_ptr(),
+        None if slots is None else slots.data_ptr(),
+        Shape(sentences, heads, queries, length, dim // heads),
+        Strides(*strides, *of_mask), position, result.data_ptr(),
     )  # fmt: skip
     if not is_done:
         raise MemoryError(f"no memory for {rows * n} rows of {dim} numbers")
@@ -228,13 +229,15 @@ def _prefix(
     keys, values = cache.storage(layer, heads, dim // heads, x)
     if not is_storage(cache, (keys, values), heads, dim // heads):
         return None
+    cache.has_kernel = True
     sentence, head, _, _, last = keys.stride()
     return keys, values, (sentence, head, last * keys.shape[4]) * 2
 
 
 def is_storage(cache: KeyValueCache, layer: tuple[Tensor, Tensor], heads: int, d: int) -> bool:
     """Return whether the kernels can read and write a layer's keys and values of a cache."""
-    shape = (cache.sentences, heads, cache.beam, d)
+    sentences, width = cache.stored
+    shape = (sentences, heads, width, d)
     return all(
         (*part.shape[:2], *part.shape[3:]) == shape
         and part.shape[2] >= cache.length
