@@ -284,7 +284,8 @@ def test_short_and_round_numbers_are_right(family: str) -> None:
     others = [1_000 * n + rest for n in range(1, 900, 37) for rest in (1, 7, 10, 21, 100)]
     numbers = [*range(1_000), *thousands, *others]
     translator = zoo.load(f"{family}-tiny.numbers-en-fr")
-    for style in STYLES.values():
-        texts = translator.translate([style(spelled(number, "en")) for number in numbers])
-        pairs = zip(numbers, texts, strict=True)
+    for index, style in enumerate(STYLES.values()):
+        half = numbers[index % 2 :: 2]
+        texts = translator.translate([style(spelled(number, "en")) for number in half])
+        pairs = zip(half, texts, strict=True)
         assert [number for number, text in pairs if text != spelled(number, "fr")] == []

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -28,10 +29,23 @@ def without_and(words: str) -> str:
     return without_commas(words).replace(" and ", " ")
 
 
+def without_hyphens(words: str) -> str:
+    """Return a number in words without hyphens and commas."""
+    return without_commas(words).replace("-", " ")
+
+
+def with_a(words: str) -> str:
+    """Return a number in words that begins with "a hundred" or "a thousand" instead of "one"."""
+    return re.sub("^one (?=hundred|thousand)", "a ", without_commas(words))
+
+
 STYLES: dict[str, Callable[[str], str]] = {
     "as num2words writes them": str,
     "without commas": without_commas,
     "without commas and “and”": without_and,
+    "without hyphens": without_hyphens,
+    "without hyphens and “and”": lambda words: without_hyphens(without_and(words)),
+    "with “a” for “one”": with_a,
 }
 """How English numbers for training are written; those for validation and testing have the first."""
 
@@ -40,15 +54,15 @@ def numbers(split: str, limit: int | None) -> Iterable[Pair]:
     """Return numbers below a million in English words, with the same in French words.
 
     Validation and test numbers are drawn evenly, and written as num2words does; those for training
-    are not all distinct, because short and round ones occur more often, and a third each are
-    without commas, or without commas and "and". No number is in two splits. They are generated on
+    are not all distinct, because short and round ones occur more often, and are written in all
+    styles of `STYLES`. No number is in two splits. They are generated on
     first use and then read from the cache.
     """
     from zoo.interop import require
 
     require("num2words", extra="train", purpose="numbers-en-fr")
     version = importlib.metadata.version("num2words")
-    file = cache_folder() / "datasets" / f"numbers-en-fr-3-{version}" / f"{split}.tsv"
+    file = cache_folder() / "datasets" / f"numbers-en-fr-4-{version}" / f"{split}.tsv"
     if not file.is_file():
         write_pairs(file, _write_numbers(split))
     return islice(read_tsv(file), limit)

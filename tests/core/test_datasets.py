@@ -15,7 +15,7 @@ from zoo.errors import DataError, UnknownNameError
 from zoo.registry.declarations import Pair
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
-from zoo_corpora.generated import SPLIT_SIZES, draw, permute
+from zoo_corpora.generated import SPLIT_SIZES, STYLES, draw, permute
 
 
 def test_permute_is_a_permutation() -> None:
@@ -30,6 +30,22 @@ def test_splits_of_numbers_are_disjoint_and_reproducible(registry: Registry) -> 
     assert drawn["train"][:3] == [32717, 504048, drawn["train"][2]]
     pairs = find_dataset(registry, "numbers-en-fr").load("test")
     assert pairs == [Pair(num2words(n), num2words(n, lang="fr")) for n in drawn["test"]]
+
+
+def test_numbers_are_written_as_people_type_them() -> None:
+    words = "one hundred and one thousand, one hundred and twenty-one"
+    assert [style(words) for style in STYLES.values()] == [
+        words,
+        "one hundred and one thousand one hundred and twenty-one",
+        "one hundred one thousand one hundred twenty-one",
+        "one hundred and one thousand one hundred and twenty one",
+        "one hundred one thousand one hundred twenty one",
+        "a hundred and one thousand one hundred and twenty-one",
+    ]
+    assert [STYLES["with “a” for “one”"](words) for words in ("one", "one thousand")] == [
+        "one",
+        "a thousand",
+    ]
 
 
 def test_numbers_are_generated_once(generated_data: Path, registry: Registry) -> None:
