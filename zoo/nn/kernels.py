@@ -82,9 +82,7 @@ class Sublayer(ctypes.Structure):
 class Scope(ctypes.Structure):
     """The `Scope` of the source: what the attentions of all layers read."""
 
-    _fields_ = (
-        ("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER), ("slots", _POINTER),
-    )  # fmt: skip
+    _fields_ = (("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER), ("slots", _POINTER))
 
 
 class Layer(ctypes.Structure):
