@@ -20,9 +20,9 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= build/lowest
 PIP_ARGS ?=
-# Two more than the cores, because many tests wait for other processes. nproc counts no core more
+# Three more than the cores, because many tests wait for other processes. nproc counts no core more
 # than OMP_NUM_THREADS, which is about the threads of one process.
-PROCESSES := $(shell expr $$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 2) + 2)
+PROCESSES := $(shell expr $$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 2) + 3)
 PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 MODEL ?= rnnsearch-tiny
 NAMES ?=

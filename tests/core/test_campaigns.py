@@ -47,7 +47,7 @@ def read_changed_folders(tmp_path: Path) -> None:
             (tmp_path / "unchanged" / "input").write_bytes(valid)
             reader.read(tmp_path / "unchanged" / "input")
     for reader in (*foreign, *runs, folders.requests()):
-        outcomes = fuzz.run_step(reader, 0, 1 if reader in runs else 3, 1, tmp_path / "kept")
+        outcomes = fuzz.run_step(reader, 0, 1 if reader in runs else 2, 1, tmp_path / "kept")
         assert set(outcomes) <= {"read", "refused"}, (reader.name, outcomes)
 
 
