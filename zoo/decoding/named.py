@@ -43,8 +43,7 @@ def named_processor(task: Task[Any, Any], text: str) -> LogitsProcessor[Any] | N
     if made is not None and not isinstance(made, LogitsProcessor):
         reason = f"it made {reprlib.repr(made)}, which is no zoo.LogitsProcessor"
         raise shelf.broken(named["name"], reason)
-    plugin = shelf.owner(named["name"]).plugin
-    if made is None or (plugin is not None and plugin.builtin):
+    if made is None or shelf.owner(named["name"]).builtin:
         return made
     return CheckedProcessor(shelf, named["name"], made, len(task))
 

@@ -29,8 +29,7 @@ def search(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]
     shelf = (task.registry or default_registry()).searches
     named = parse_named(options.searching)
     entry = shelf.find(named["name"])
-    plugin = shelf.owner(entry.name).plugin
-    if len(named) == 1 and plugin is not None and plugin.builtin:
+    if len(named) == 1 and shelf.owner(entry.name).builtin:
         hypotheses: list[list[Hypothesis]] = entry.load()(task, options)
         return hypotheses
     made: Any = shelf.make(named, task, options)

@@ -90,8 +90,7 @@ class Augmentations:
         return source, inputs
 
     def _check_ids(self, name: str, batch: Sequence[Tensor]) -> None:
-        plugin = self.shelf.owner(name).plugin
-        if plugin is None or plugin.builtin:
+        if self.shelf.owner(name).builtin:
             return
         for ids, tokenizer in zip(batch, self.tokenizers, strict=True):
             if ids.is_floating_point() or not ids.numel():  # feature vectors have no ids
