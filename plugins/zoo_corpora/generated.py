@@ -55,8 +55,8 @@ def numbers(split: str, limit: int | None) -> Iterable[Pair]:
 
     Validation and test numbers are drawn evenly, and written as num2words does; those for training
     are not all distinct, because short and round ones occur more often, and are written in all
-    styles of `STYLES`. No number is in two splits. They are generated on
-    first use and then read from the cache.
+    styles of `STYLES`. No number is in two splits. They are generated on first use and then read
+    from the cache.
     """
     from zoo.interop import require
 

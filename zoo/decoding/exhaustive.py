@@ -113,7 +113,8 @@ def _ended(block: Block[State], over: Tensor, pipeline: Pipeline) -> list[Hypoth
     """Return the hypotheses of some rows, (rows,) bool."""
     part = block.part(over.nonzero()[:, 0])
     states, sentence = gather(part.states, part.parent), torch.zeros_like(part.parent)
-    return pipeline.hypotheses(*part[:3], states, sentence, over[over])
+    every = torch.ones_like(part.parent, dtype=torch.bool)
+    return pipeline.hypotheses(part.written, part.score, part.log_prob, states, sentence, every)
 
 
 def _check_size(task: Task[Memory, State], options: Search, vocab: int, length: int) -> None:

@@ -54,14 +54,14 @@ def forced_attention(
     Raises:
         DecodingError: a weight is not a number, or there are too many of them (`most_pairs`).
     """
-    inputs, _ = _padded(targets, source.device)
-    tokens = source.shape[1] + inputs.shape[1]
+    tokens = _tokens(source, targets)
     if len(source) * tokens**2 > most_pairs.get():
         raise DecodingError(
             "the attention is too large",
             f"the text and its translation have {tokens:,} tokens",
             "Shorten the text, or leave out the alignment",
         )
+    inputs, _ = _padded(targets, source.device)
     attention = model(source, mask, inputs, attention=True).attention
     if any(bool(weights.isnan().any()) for weights in attention.values()):
         raise not_a_number()
@@ -79,8 +79,7 @@ def align(
     Raises:
         DecodingError: the model has no attention from target to source.
     """
-    tokens = source.shape[1] + max(map(len, targets)) + 1
-    rows = int(max(1, min(len(targets), most_pairs.get() // tokens**2)))
+    rows = int(max(1, min(len(targets), most_pairs.get() // _tokens(source, targets) ** 2)))
     aligned: list[list[int]] = []
     for start in range(0, len(targets), rows):
         part = slice(start, start + rows)
@@ -108,6 +107,11 @@ def align_ranked(
         for i, indices in zip(rows, align(model, source[rows], mask[rows], targets), strict=True):
             aligned[i].append(indices)
     return aligned
+
+
+def _tokens(source: Tensor, targets: Sequence[Sequence[int]]) -> int:
+    """Return the width of padded sources and targets together, with the targets' end tokens."""
+    return source.shape[1] + max(map(len, targets)) + 1
 
 
 def _padded(targets: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

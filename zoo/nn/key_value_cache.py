@@ -35,10 +35,11 @@ class KeyValueCache:
         has_kernel: whether kernels read the storage, with its slots.
     """
 
+    slots: Tensor | None = None
+    has_kernel = False
+
     def __init__(self, sentences: int) -> None:
         self.sentences, self.beam, self.length = sentences, 1, 0
-        self.slots: Tensor | None = None
-        self.has_kernel = False
         self._layers: list[tuple[Tensor, Tensor]] = []
         self._filled = [0]  # positions in use in the storage, by any cache that shares it
         # Which hypothesis of the beam wrote each position of a row's prefix, (sentences, beam,

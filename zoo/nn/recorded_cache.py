@@ -28,7 +28,6 @@ class RecordedCache(KeyValueCache):
 
     def __init__(self, like: KeyValueCache, sentences: int, capacity: int) -> None:
         self.sentences, self.beam, self.limit = sentences, like.beam, capacity
-        self.slots, self.has_kernel = None, False
         self._capacity = capacity
         self._layers = [(self._empty(keys), self._empty(values)) for keys, values in like._layers]
         device = self._layers[0][0].device

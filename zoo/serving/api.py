@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -254,11 +253,10 @@ async def listed(name: str, values: Sequence[Any]) -> Response:
     """
     written = []
     for value in values:
-        written.append(
-            json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        )
+        written.append(JSONResponse(value).body)
         await asyncio.sleep(0)
-    return Response(f'{{"{name}":[{",".join(written)}]}}', media_type="application/json")
+    body = b'{"%b":[%b]}' % (name.encode(), b",".join(written))
+    return Response(body, media_type="application/json")
 
 
 def options_of_pieces(served: Served, asked: StreamRequest) -> dict[str, Any]:

@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 SEND_BYTES = 131_072
 """The bytes of an answer that the system holds for a client that reads slowly."""
 
-
 FULL_SECONDS = 60.0
 """How often the log may say that no further connection can be accepted."""
 
