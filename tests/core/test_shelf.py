@@ -84,3 +84,21 @@ def test_names_belong_to_a_plugin_not_to_a_prefix(tmp_path: Path) -> None:
     assert registry.brought_by(Plugin("a", "zoo-a", "1.0", api=API)) == {}
     assert registry.recipes.owner("mine") == Owner(plugins.loaded["a, b"], file)
     assert registry.shelves["recipes"] is registry.recipes
+
+
+def test_a_checkpoint_of_a_repository_and_of_its_package_is_one(tmp_path: Path) -> None:
+    """Two entries of the same name with the same files need no warning; others do."""
+    entry = (
+        'format = 1\n[checkpoints."m.d"]\nmodel = "m"\ndataset = "d"\nsummary = "s"\n'
+        'location = "hf://a/b@{commit}"\n[checkpoints."m.d".files]\n'
+        '"model.safetensors" = {{size = 1, sha256 = "{digest}"}}\n'
+    )
+    registry = Registry(Plugins())
+    files = [tmp_path / name for name in ("first.toml", "same.toml", "other.toml")]
+    for file, digest in zip(files, ("a", "a", "b"), strict=True):
+        file.write_text(entry.format(commit="0" * 40, digest=digest * 64))
+        registry.read_catalogue(file)
+    assert registry.checkpoints.owner("m.d") == Owner(None, files[0])
+    assert registry.problems == [
+        f"checkpoint 'm.d' of {files[2]} is ignored: {files[0]} brings one of the same name"
+    ]

@@ -93,6 +93,10 @@ class Released:
         """Where it is downloaded from; None if it is in a folder beside its catalogue."""
         return Address.parse(self.location) if self.location else None
 
+    def is_same(self, other: Released | None) -> bool:
+        """Return whether another entry lists the same files, as a repository and its package do."""
+        return other is not None and bool(self.files) and self.files == other.files
+
 
 @dataclass(frozen=True)
 class Package:

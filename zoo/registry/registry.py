@@ -207,7 +207,8 @@ class Registry:
             for package in contents.packages.values():
                 self.packages.add(package.name, package, owner)
             for released in contents.checkpoints.values():
-                self.checkpoints.add(released.name, released, owner)
+                if not released.is_same(self.checkpoints.get(released.name)):
+                    self.checkpoints.add(released.name, released, owner)
             recipes.append((owner, contents.recipes))
         for owner, of_one in recipes:
             for name, recipe in of_one.items():
