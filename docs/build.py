@@ -41,6 +41,15 @@ RELEASED = (
 )  # fmt: skip
 """Tasks with a table of their released checkpoints."""
 
+PROCESSORS = {
+    "family 26, model 2": "AMD EPYC, Zen 5 (AVX-512 BF16)",
+    "family 25, model 17": "AMD EPYC, Zen 4 (AVX-512 BF16)",
+    "family 25, model 1": "AMD EPYC, Zen 3 (AVX2 alone)",
+    "family 6, model 207": "Intel Xeon with AVX-512 BF16, without AMX",
+    "family 6, model 85": "Intel Xeon with AVX-512, without bfloat16",
+}
+"""The measured processors, by what `benchmarks/report.py` calls them."""
+
 RECURRENT = ("seq2seq-lstm4", "rnnsearch")
 
 
@@ -244,6 +253,57 @@ def shared() -> str:
     return f"{markdown_table(head, rows)}\n"
 
 
+def speed() -> str:
+    """Return the table of all measured processors, from the smallest to the largest ratio."""
+    trained, decoded = _measured("train.jsonl"), _measured("in_turn.jsonl")
+    rows = []
+    for generation, name in PROCESSORS.items():
+        updates = [row for row in trained if f"({generation})" in row["machine"]]
+        steps = [row for row in decoded if f"({generation})" in row["machine"]]
+        others = [row for row in steps if not row["shape"].startswith("transformer")]
+        batches = [row for row in steps if row["rows"] > 1 and row not in others]
+        single = [row for row in steps if row["rows"] == 1]
+        cells = [
+            training_speed(updates, "float32"),
+            training_speed(updates, "float32", "bf16"),
+            decoding_speed(batches, "float32"),
+            decoding_speed(batches, "int8"),
+            decoding_speed(single, "float32"),
+            decoding_speed(single, "int8"),
+            decoding_speed(others, "float32"),
+        ]
+        spans = [f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "" for ratios in cells]
+        rows.append([name, *spans])
+    head = ["processor", "training, float32", "training, best precision", "batches, float32",
+            "batches, int8", "one by one, float32", "one by one, int8",
+            "LSTMs and ConvS2S, float32"]  # fmt: skip
+    return markdown_table(head, rows, numbers=True)
+
+
+def _measured(name: str) -> list[dict[str, Any]]:
+    text = (FOLDER.parent / "benchmarks" / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def training_speed(rows: list[dict[str, Any]], *precisions: str) -> list[float]:
+    """Return a ratio for each network and number of threads: each side in its fastest precision."""
+    times: dict[tuple[str, int], dict[bool, list[float]]] = {}
+    for row in rows:
+        if row["precision"] in precisions:
+            sides = times.setdefault((row["shape"], row["threads"]), {True: [], False: []})
+            sides[row["project"] == "zoo"].append(row["processor"])
+    return [min(sides[False]) / min(sides[True]) for sides in times.values()]
+
+
+def decoding_speed(rows: list[dict[str, Any]], precision: str) -> list[float]:
+    """Return a ratio for each case in which both sides write the same number of tokens."""
+    return [
+        row["peer_processor"] / row["zoo_processor"]
+        for row in rows
+        if row["precision"] == precision and row["length"] == "forced" and row["kernels"]
+    ]
+
+
 def plugin_file(path: str) -> str:
     """Return a file of the plugin that `zoo new-plugin gated` creates."""
     kind = {"py": "python"}.get(path.rpartition(".")[2], path.rpartition(".")[2])
@@ -264,6 +324,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "compared: multi30k-en-de": functools.partial(compared, "multi30k-en-de"),
     **{f"released: {task}": functools.partial(released, task) for task in RELEASED},
     "shared: tasks": shared,
+    "speed": speed,
     **{path: functools.partial(plugin_file, path) for path in files_for("gated")},
 }
 
