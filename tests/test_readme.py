@@ -30,10 +30,12 @@ def test_every_command_and_option_named_exists() -> None:
         assert f"\n{target}:" in makefile
 
 
-@pytest.mark.parametrize("command", ["list models", "info transformer-6x6 --parameters"])
+@pytest.mark.parametrize(
+    "command", ["list models 'transformer*'", "info transformer-6x6 --parameters"]
+)
 def test_the_shown_output_equals_the_printed_one(command: str, run: Callable[..., Result]) -> None:
     shown = next(t for kind, t in blocks if kind == "console" and t.startswith(f"$ zoo {command}"))
-    printed = [line.rstrip() for line in run(*command.split()).stdout.splitlines()]
+    printed = [line.rstrip() for line in run(*shlex.split(command)).stdout.splitlines()]
     for line in shown.splitlines()[1:]:
         if line.strip() != "…":
             assert line.rstrip() in printed

@@ -133,6 +133,10 @@ def test_list_shows_the_options_of_an_entry(run: Run) -> None:
     assert re.search(r"probability +float +required", shown)
     assert "no options of its own" in run("list", "schedules", "cosine").stdout
     assert "transformer-6x6" not in run("list", "models", "transformer-tiny").stdout
+    patterned = json.loads(run("list", "models", "transformer-*", "--json").stdout)["models"]
+    assert [model["name"] for model in patterned] == zoo.list_models("transformer-*")
+    assert "warmup" not in run("list", "recipes", "*shift").stdout  # values are of one alone
+    failed(run("list", "models", "berd*"), "unknown model 'berd*'")
     failed(run("list", "schedules", "noma"), "unknown schedule 'noma': did you mean noam?")
     failed(run("list", "schedule"), "unknown kind 'schedule': did you mean schedules?")
 

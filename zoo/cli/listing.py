@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,13 +110,13 @@ COLUMNS = {
 
 
 def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any]]:
-    """Return everything of one kind, or what is called `name`, as plain values by column.
+    """Return everything of one kind, or what `name` names, as plain values by column.
 
-    They are sorted by name. An entry of an open shelf that is named has its options too, which are
-    read from its code.
+    They are sorted by name. `name` is a name, or a pattern such as `*-tiny`. An entry of an open
+    shelf that is named has its options too, which are read from its code.
 
     Raises:
-        UnknownNameError: there is nothing of that name.
+        UnknownNameError: there is nothing of that name, or that matches the pattern.
         PluginError: the entry that is named is broken.
     """
     shelf = registry.shelves[kind]
@@ -123,15 +124,16 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
     if kind == "metrics":  # those that need no plugin are on no shelf
         own = (Metric(each, summary, "") for each, summary in BUILT_IN.items())
         things = {**shelf, **{each.name: each for each in own}}
-    if name and name not in things:
+    chosen = [each for each in sorted(things) if not name or fnmatchcase(each, name)]
+    if name and not chosen:
         raise UnknownNameError(shelf.kind, name, things, shelf.hint)
     if kind == "recipes":  # values only, which do not have their name
         things = {each: (each, shelf[each]) for each in shelf}
     rows = [
         {column.name: column.cell(registry, things[each]) for column in COLUMNS[kind]}
-        for each in ([name] if name else sorted(things))
+        for each in chosen
     ]
-    if name and isinstance(shelf, OpenShelf):
+    if chosen == [name] and isinstance(shelf, OpenShelf):
         described = shelf.described(name)
         rows[0] |= {"package": str(shelf.owner(name)), "options": described}
     return rows
@@ -152,7 +154,8 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
     engines, recipes; tokenizers, objectives, schedules, optimizers, initializations, augmentations,
     which a recipe names; processors, searches, splitters, which decoding names. Without it, the
     number of each is shown. NAME shows one of them: a recipe with its values, and what a recipe or
-    decoding names with its options: `zoo list schedules cosine`.
+    decoding names with its options: `zoo list schedules cosine`. It may be a pattern:
+    `zoo list checkpoints '*en-fr*'`.
     """
     if kind is not None and kind not in COLUMNS:
         raise UnknownNameError("kind", kind, COLUMNS, "See `zoo list --help`")
@@ -167,10 +170,11 @@ def list_(kind: str | None, name: str | None, as_json: bool) -> None:
         _print_table(kind, rows[kind])
     if kind in (None, "checkpoints"):
         _print_packages(registry)
-    if kind and name and "options" in rows[kind][0]:
-        _print_options(**rows[kind][0])
-    if kind == "recipes" and name:
-        for key, value in rows[kind][0]["values"].items():
+    first = rows[kind][0] if kind and rows[kind] else {}
+    if "options" in first:
+        _print_options(**first)
+    if kind == "recipes" and first.get("name") == name:
+        for key, value in first["values"].items():
             click.echo(f"{key} = {json.dumps(value, ensure_ascii=False)}")
         if name == AUTO:
             click.echo("Its values are chosen by the text, the model and the time: see --dry-run.")
