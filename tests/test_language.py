@@ -139,7 +139,7 @@ def texts() -> dict[str, str]:
         for file in files
         if file.is_file()
         and (file.suffix in SUFFIXES or file.name == "Makefile")
-        and not file.name.endswith(".tokenizer.json")
+        and not file.name.endswith((".tokenizer.json", "source-words.txt"))
         and "__pycache__" not in file.parts
     ]
     paths = {file.relative_to(TOP).as_posix(): file for file in sorted(wanted)}

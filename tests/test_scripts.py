@@ -37,6 +37,7 @@ SCRIPTS = (
     "benchmarks/train.py",
     "benchmarks/trainers/epoch_zoo.py",
     "benchmarks/trainers/with_zoo.py",
+    "benchmarks/unseen_words.py",
 )
 
 

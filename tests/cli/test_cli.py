@@ -240,7 +240,7 @@ def test_translate_prints_one_line_for_each_line(run: Run, checkpoint: Path) -> 
     empty = {"source": "", "text": "", "score": 0.0, "finished": True, "unknown": False}
     assert second == {
         **empty, "divided": False, "respelled": False, "lost_numbers": [], "copied": [],
-        "tokens": [],
+        "unseen_words": [], "tokens": [],
     }  # fmt: skip
     assert run("translate", checkpoint, input="").stdout == ""
 

@@ -57,8 +57,9 @@ def test_a_checkpoint_has_the_files_of_the_format(trained: Path) -> None:
     files = {f.name for f in trained.iterdir()}
     assert files == {
         "config.json", "model.safetensors", "source.tokenizer.json", "target.tokenizer.json",
-        "README.md", "training.json", "curve.png",
+        "README.md", "training.json", "curve.png", "source-words.txt",
     }  # fmt: skip
+    assert "dog" in zoo.load(trained).checkpoint.words
     config = json.loads((trained / "config.json").read_text())
     assert config["format"] == 1
     assert config["plugin"] == {"package": "seq2seq-zoo", "version": zoo.__version__}

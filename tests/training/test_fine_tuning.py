@@ -1,6 +1,7 @@
 """A checkpoint is tuned: its weights, vocabularies and configuration are the starting point."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -59,6 +60,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ]
             (folder / f"{name}.{suffix}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
+
+
+WORDS = frozenset(["the", "dog", "cat", "man", "girl", "runs", "sleeps", "sings", "waits", "comes"])
+"""Of the old corpus."""
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +289,7 @@ def test_it_says_what_it_was_tuned_from(
         ("en",), ("de",), "new:en-de", "terms of the parent", {"beam": 3}, "fine-tuned",
         "rnnsearch-tiny", trained_length=77,
     )  # fmt: skip
+    assert zoo.load(tmp_path / "a").checkpoint.words == WORDS  # its vocabulary lacks the new ones
     card = (tmp_path / "a" / "README.md").read_text()
     assert "tuned from `rnnsearch-tiny`" in card
     training = json.loads((tmp_path / "a" / "training.json").read_text())
@@ -524,3 +530,18 @@ def test_a_few_pairs_are_enough(home: Path, parents: Callable[..., Path], tmp_pa
     zoo.train(None, pairs, tmp_path / "a", from_=parents("seq2seq-tiny"), steps=2)
     training = json.loads((tmp_path / "a" / "training.json").read_text())
     assert (training["pairs"], training["released"], training["tuning"]) == (3, 2, [])
+
+
+def test_the_words_of_both_trainings_are_known_or_none(
+    home: Path, parents: Callable[..., Path], tmp_path: Path
+) -> None:
+    parent = parents("rnnsearch-tiny")
+    assert zoo.load(parent).checkpoint.words == WORDS
+    unknown = Path(shutil.copytree(parent, tmp_path / "parent"))
+    (unknown / "source-words.txt").unlink()
+    for name, start, words in (("a", parent, WORDS | {"train", "ship"}), ("b", unknown, set())):
+        zoo.train(
+            None, f"{home / 'new'}:en-de", tmp_path / name, from_=start, steps=1,
+            new_vocabulary="source",
+        )  # fmt: skip
+        assert zoo.load(tmp_path / name).checkpoint.words == words

@@ -26,6 +26,7 @@ from zoo.checkpoint.format import (
     TARGET,
     TRAINING,
     WEIGHTS,
+    WORDS,
     about_of,
     architecture_of,
     check_own,
@@ -33,6 +34,7 @@ from zoo.checkpoint.format import (
     naming_versions,
     training_text,
 )
+from zoo.checkpoint.source_words import as_text, read_words
 from zoo.checkpoint.tensors import TensorSpec, is_finite, open_tensors, read_tensors, write_tensors
 from zoo.data.features import FeatureReader
 from zoo.data.foreign_tokenizer import load_tokenizer
@@ -53,7 +55,11 @@ ON_DISK = ("F32", "F16", "BF16")
 
 @dataclass
 class Checkpoint:
-    """A trained model with its tokenizers; `folder` is where it was read from, if it was."""
+    """A trained model with its tokenizers.
+
+    `folder` is where it was read from, if it was; `words` are those of its training sources in
+    small letters, none if they are not known.
+    """
 
     name: str
     model_name: str
@@ -64,6 +70,7 @@ class Checkpoint:
     target_tokenizer: Tokenizer
     about: About = field(default_factory=About)
     folder: Path | None = None
+    words: frozenset[str] = frozenset()
 
 
 def write(
@@ -102,6 +109,8 @@ def write(
         else:
             (part / SOURCE).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
             (part / TARGET).write_text(checkpoint.target_tokenizer.to_json(), encoding="utf-8")
+        if checkpoint.words:
+            (part / WORDS).write_text(as_text(checkpoint.words), encoding="utf-8")
         sized = resized(card, (part / WEIGHTS).stat().st_size)  # the file has a header besides
         (part / CARD).write_text(sized, encoding="utf-8")
         (part / TRAINING).write_text(training_text(training), encoding="utf-8")
@@ -164,6 +173,7 @@ def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -
         target_tokenizer=target,
         about=about_of(description),
         folder=folder.absolute(),  # the process may change its working folder
+        words=read_words(folder),
     )
 
 

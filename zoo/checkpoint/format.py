@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
+WORDS = "source-words.txt"
 SCORES, EVALUATION = "scores.json", ".eval_results/zoo.yaml"
 RUN = "run.json"
 """What the folder of a training run has instead of `config.json`."""
 
 CURVE, ATTENTION = "curve.png", "attention.png"
 FILES = (
-    CONFIG, SHARED, SOURCE, TARGET, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
+    CONFIG, SHARED, SOURCE, TARGET, WORDS, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
     EVALUATION, CARD
 )  # fmt: skip
 """All files of a checkpoint. Other files are not read, downloaded or uploaded."""

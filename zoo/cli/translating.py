@@ -229,6 +229,7 @@ def _record(translation: Translation) -> dict[str, Any]:
         "respelled": translation.respelled,
         "lost_numbers": translation.lost_numbers,
         "copied": translation.copied,
+        "unseen_words": translation.unseen_words,
         "tokens": translation.tokens,
     }
     if translation.alignment is not None:

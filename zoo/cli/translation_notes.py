@@ -12,6 +12,9 @@ from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
+SHOWN = 5
+"""The most words of a note."""
+
 
 def with_notes(
     stream: Iterator[Translation], what: str, first: int = 0, tasks: Collection[str] = ()
@@ -47,6 +50,8 @@ class _Notes:
         self.partly: list[int] = []
         self.without_task: list[int] = []
         self.lacking: list[tuple[int, str]] = []
+        self.guessed = self.first_guessed = 0
+        self.unseen: dict[str, None] = {}
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a translation, and warn of the first whose source has no known token."""
@@ -61,6 +66,11 @@ class _Notes:
                 )
         elif any(UNKNOWN in ids for ids in translation.source_ids):
             self.partly.append(number)
+        if translation.unseen_words and not translation.unknown:
+            self.guessed += 1
+            self.first_guessed = self.first_guessed or number
+            if len(self.unseen) <= SHOWN:
+                self.unseen |= dict.fromkeys(translation.unseen_words)
         is_text = bool(self.tasks and translation.source_ids)
         if is_text and not leading_task(translation.source, self.tasks)[1]:
             self.without_task.append(number)
@@ -98,6 +108,12 @@ class _Notes:
             yield (
                 f"Note: {counted(len(self.partly), what)} with something that the model's "
                 f"vocabulary lacks, and that is lost; the first is {what} {self.partly[0]:,}"
+            )
+        if self.guessed:
+            words = ", ".join([*self.unseen][:SHOWN]) + ", …" * (len(self.unseen) > SHOWN)
+            yield (
+                f"Note: {counted(self.guessed, what)} with words that the model has not learned, "
+                f"whose translation is a guess: {words}; the first is {what} {self.first_guessed:,}"
             )
         if self.lacking:
             first, lost = self.lacking[0]

@@ -146,10 +146,15 @@ def words_of(texts: Iterable[str]) -> Iterator[str]:
 
 @functools.cache
 def _word() -> re.Pattern[str]:
-    r"""Return what a word is: as for tokenizers, combining marks are letters, which `\w` lacks."""
+    """Return what a word or a punctuation mark is."""
+    return re.compile(rf"{letter()}+(?:[-'’]{letter()}+)*|[^\w\s]")
+
+
+@functools.cache
+def letter() -> str:
+    r"""Return what a letter is: as for tokenizers, a combining mark is one, which `\w` lacks."""
     marks = "".join(c for c in map(chr, range(0x10000)) if unicodedata.category(c)[0] == "M")
-    letter = rf"[\w{marks}]"
-    return re.compile(rf"{letter}+(?:[-'’]{letter}+)*|[^\w\s]")
+    return rf"[\w{marks}]"
 
 
 def _side(texts: list[str]) -> SideStatistics:

@@ -43,6 +43,9 @@ class Translation(BaseModel):
     copied: list[str] = Field(
         description="Numbers, addresses and names for which the model read stand-ins."
     )
+    unseen_words: list[str] = Field(
+        description="Words that the model has not learned: their translation is a guess."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         description="Pairs of source and target word, counted from 0; null unless asked for."
     )

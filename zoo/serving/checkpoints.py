@@ -21,6 +21,7 @@ from zoo.checkpoint.format import (
     TARGET,
     TRAINING,
     WEIGHTS,
+    WORDS,
     about_of,
     architecture_of,
     describe,
@@ -33,7 +34,7 @@ from zoo.registry.address import Address
 from zoo.registry.registry import Registry
 from zoo.serving.errors import CheckpointGoneError, UnknownCheckpointError
 
-READ = CONFIG, WEIGHTS, SHARED, SOURCE, TARGET
+READ = CONFIG, WEIGHTS, SHARED, SOURCE, TARGET, WORDS
 """The files of a checkpoint that are read in order to translate, as far as it has them."""
 
 

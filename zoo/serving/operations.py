@@ -125,6 +125,7 @@ def _record(
         "respelled": one.respelled,
         "lost_numbers": one.lost_numbers,
         "copied": one.copied,
+        "unseen_words": one.unseen_words,
         "alignment": one.alignment,
     }
     if scores is not None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from zoo.checkpoint.about import DECODING_LIMITS, About
+from zoo.checkpoint.source_words import list_words
 from zoo.decoding.task import target_limits
 from zoo.nn.contract import UNKNOWN
 from zoo.registry.registry import Registry
@@ -18,6 +19,9 @@ from zoo.translation.tasks import leading_task
 
 READ = 1_000
 """About this many training sources, evenly spaced, show how sources are read."""
+
+MOST_READ = 1_000_000
+"""The most of them whose words are listed, evenly spaced."""
 
 MANY_CHANGED = 0.1
 """The part of them in another spelling above which all are read as they are.
@@ -68,7 +72,7 @@ def longer_targets(data: TrainingData) -> dict[str, int]:
 
 def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
     """Return a description that has the languages with how texts are read, as its data shows."""
-    texts = _some_sources(data) if data.trained_length else []
+    texts = _some_sources(data, READ) if data.trained_length else []
     of_tasks = by_task(texts, data.dataset.tasks)
     return replace(
         about,
@@ -78,6 +82,16 @@ def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
         lower_case=are_lower_case(texts),
         lower_case_tasks=tuple(tag for tag, own in of_tasks.items() if are_lower_case(own)),
     )
+
+
+def source_words(data: TrainingData, about: About) -> frozenset[str]:
+    """Return the words of the training sources; none where they say nothing, or are no text.
+
+    Sources of tasks that read single words are left out: a sentence is no such word.
+    """
+    texts = _some_sources(data, MOST_READ) if data.trained_length else []
+    tags = set(about.single_word_tasks)
+    return list_words(text for text in texts if leading_task(text, tags)[1] not in tags)
 
 
 def by_task(texts: Sequence[str], tasks: Collection[str]) -> dict[str, list[str]]:
@@ -133,10 +147,10 @@ def _has_layout(text: str) -> bool:
     return as_read(text, SEVERAL_SPACES) != text
 
 
-def _some_sources(data: TrainingData) -> list[str]:
-    """Return training sources without unknown tokens."""
+def _some_sources(data: TrainingData, count: int) -> list[str]:
+    """Return about so many training sources, evenly spaced, without those of unknown tokens."""
     source, tokenizer = data.corpus.source, data.source_tokenizer
-    step = max(len(source) // READ, 1)
+    step = max(len(source) // count, 1)
     rows = [
         source.tokens[source.starts[i] : source.starts[i + 1]].tolist()
         for i in range(0, len(source), step)

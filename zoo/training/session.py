@@ -40,7 +40,7 @@ from zoo.training.parent import Parent, read_parent
 from zoo.training.plan import Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
-from zoo.training.reading import about_of
+from zoo.training.reading import about_of, source_words
 from zoo.training.recipe_layers import TOTALS
 from zoo.training.request import TrainingRequest
 from zoo.training.run_folder import RunFolder
@@ -112,6 +112,7 @@ class Session:
     def _write(self, weights: Mapping[str, Tensor]) -> None:
         plan, data, folder = self.trainer.plan, self.trainer.data, self.trainer.folder
         self.write_curve()
+        about = about_of(data, self.registry)
         made = Checkpoint(
             folder.out.name,
             plan.model,
@@ -120,12 +121,14 @@ class Session:
             self.trainer.model,
             data.source_tokenizer,
             data.target_tokenizer,
-            about=about_of(data, self.registry),
+            about=about,
+            words=source_words(data, about),
         )
         training = self._training()
         license: Mapping[str, Any] = {}
         if (tuned := TuningRecord.read(folder.path)) is not None:
             made.about, license, rate = tuned.about, tuned.license, tuned.peak_rate
+            made.words = tuned.words_with(made.words)
             device = self.trainer.group.device
             try:
                 self.compared = tuned.compare(with_weights(made, weights, self.registry, device))

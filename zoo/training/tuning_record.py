@@ -74,6 +74,8 @@ class TuningRecord:
     """The license in the metadata of the card; empty if it is not known."""
     peak_rate: float = 0.0
     """The highest learning rate of the first training, or of tuning where that is higher."""
+    words: frozenset[str] = frozenset()
+    """Those of its training sources; none if they are not known."""
 
     def to_json(self) -> str:
         """Return the record as JSON, which `read` reads."""
@@ -82,7 +84,8 @@ class TuningRecord:
             for s in self.sets
         ]
         values = {"about": self.about.as_json(), "sets": sets, "license": dict(self.license)}
-        return json.dumps({**values, "peak_rate": self.peak_rate}, ensure_ascii=False)
+        more = {"peak_rate": self.peak_rate, "words": sorted(self.words)}
+        return json.dumps({**values, **more}, ensure_ascii=False)
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
@@ -101,9 +104,14 @@ class TuningRecord:
                 for s in values["sets"]
             ]
             license, rate = dict(values.get("license", {})), float(values.get("peak_rate", 0.0))
-            return cls(About.parse(values["about"]), sets, license, rate)
+            words = frozenset(map(str, values.get("words", ())))
+            return cls(About.parse(values["about"]), sets, license, rate, words)
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(file, error) from None
+
+    def words_with(self, new: frozenset[str]) -> frozenset[str]:
+        """Return the words of both trainings, given those of the new one; none if one has none."""
+        return self.words | new if self.words and new else frozenset()
 
     def compare(self, translator: Translator) -> list[dict[str, Any]]:
         """Return the scores of each set before and after tuning, as plain values."""
@@ -203,7 +211,8 @@ def make_record(
             held_out.append(ScoredSet(name, split, some, scores(parent.translator, some)))
     made = about(registry, data, parent), held_out, _license(registry, data.dataset, parent)
     own_rate = peak_of(plan.recipe.model_dump(), plan.config.width)
-    return TuningRecord(*made, max(parent.peak_rate, own_rate)), notes
+    rate = max(parent.peak_rate, own_rate)
+    return TuningRecord(*made, rate, parent.checkpoint.words), notes
 
 
 def about(registry: Registry, data: TrainingData, parent: Parent) -> About:

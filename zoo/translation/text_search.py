@@ -50,6 +50,7 @@ from zoo.translation.translation import (
     join_parts,
     left_open,
     with_lost_numbers,
+    with_unseen_words,
     within_sentence,
 )
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary, vocabularies
@@ -106,6 +107,8 @@ class TextSearch:
                 "Use bf16 there, or `--device cpu`",
             )  # fmt: skip
         self.vocabulary = shared_vocabulary(checkpoints)
+        words = [member.words for member in checkpoints]
+        self._words = frozenset[str]().union(*words) if all(words) else frozenset()
         self._blank = blank_tokens(self.vocabulary, self.checkpoint.target_tokenizer.control).to(
             self.reader.device
         )
@@ -230,7 +233,9 @@ class TextSearch:
                 has_tag = by_text[i][0].lead and not request.source_prefix
                 tag = self.reader.leading_tag(text)[0] if has_tag else ""
                 one = join_parts(text, of_parts, spaces, joints, tag)
-                yield i, with_lost_numbers(one) if between else one
+                one = with_lost_numbers(one) if between else one
+                read = (part.text for part in by_text[i])
+                yield i, one if about.single_words else with_unseen_words(one, read, self._words)
             else:
                 yield i, Translation(text, "", alignment=() if request.alignment else None)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from zoo.checkpoint.source_words import unseen_words
 from zoo.data.features import FeatureReader
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
@@ -29,7 +30,8 @@ class Translation(NamedTuple):
     lost_numbers: those of the source that the translation lacks, as they are written there; only
     between languages, and without those that are often written in words. copied: numbers, amounts
     of money, dates, times, addresses and names of the source that the model would have lost: it
-    read stand-ins, of which tokens, scores and `source_ids` are.
+    read stand-ins, of which tokens, scores and `source_ids` are. unseen_words: those of the source
+    that no training source had, and that the translation does not repeat: it is a guess there.
     """
 
     source: str
@@ -44,6 +46,7 @@ class Translation(NamedTuple):
     respelled: bool = False
     lost_numbers: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
+    unseen_words: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
@@ -201,6 +204,13 @@ def with_lost_numbers(one: Translation) -> Translation:
         lost_numbers=tuple(n for n in lost if not any(n in each for each in one.copied)),
         alternatives=tuple(map(with_lost_numbers, one.alternatives)),
     )
+
+
+def with_unseen_words(one: Translation, read: Iterable[str], known: Collection[str]) -> Translation:
+    """Return a translation with the words of its parts, as they were read, that are not known."""
+    if not known:
+        return one
+    return one._replace(unseen_words=unseen_words(" ".join(read), one.text, known, one.copied))
 
 
 def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str) -> Translation:

@@ -67,6 +67,8 @@ export async function translateView({send, state, asked}) {
     `The model loses ${best.copied.join(", ")}: it read something else there, and these were copied.`);
   if (best.lost_numbers.length) notes.push(
     `The translation lacks ${best.lost_numbers.join(", ")}, or has it in words: compare the numbers.`);
+  if (best.unseen_words.length && !best.unknown) notes.push(
+    `The model has not learned ${best.unseen_words.join(", ")}: the translation is a guess there.`);
   if (!best.finished) notes.push("The translation was cut at the longest length.");
   const [translation, ...more] = written(best);
   translation.id = "translation";

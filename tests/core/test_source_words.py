@@ -1,0 +1,102 @@
+"""A checkpoint knows the words of its training, and a translation says which others it guessed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import zoo
+from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.format import WORDS
+from zoo.checkpoint.source_words import (
+    LONGEST,
+    MOST,
+    as_text,
+    list_words,
+    read_words,
+    unseen_words,
+    words_in,
+)
+from zoo.errors import CheckpointError
+from zoo.translation.translator import Translator
+
+KNOWN = frozenset(["the", "dog", "runs", "it", "is", "my", "t", "shirt", "übermut"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Can't T-shirts run?", ["Can", "shirts", "run"]),
+        ("a 3rd x_y 1990s dog", ["dog"]),
+        ("See http://a.example/dogs or ann@dogs.example, he/she", ["See", "or", "he", "she"]),
+        ("It ends.", ["It", "ends"]),
+        ("u\u0308ber naïve", ["über", "naïve"]),
+        ("सेब खाता है", ["सेब", "खाता", "है"]),
+        ("", []),
+    ],
+)
+def test_words_have_two_letters_and_no_digits(text: str, words: list[str]) -> None:
+    assert words_in(text) == words
+
+
+def test_words_are_unseen_unless_they_are_known_or_repeated() -> None:
+    assert unseen_words("The DOG barks at Übermut, barks", "", KNOWN) == ("barks", "at")
+    assert unseen_words("The dog Rex runs", "Der Hund rex läuft", KNOWN) == ()
+    assert unseen_words("The dog Rex runs", "Der Hund läuft", KNOWN) == ("Rex",)
+    assert unseen_words("The dog Rex Rover runs", "", KNOWN, copied=("Rex Rover",)) == ()
+
+
+def test_words_of_training_are_listed_by_frequency(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["The dog runs", "the dog sleeps", "the cat sleeps", "the dog runs"]
+    assert list_words(texts) == {"the", "dog", "runs", "sleeps", "cat"}
+    monkeypatch.setattr("zoo.checkpoint.source_words.MOST", 3)
+    assert list_words(texts) == {"the", "dog", "sleeps"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"word{chr(97 + i)}" for i in range(20)],  # single words
+        [f"这是第{chr(0x4E00 + i)}句话" for i in range(20)],  # without spaces
+        [],
+    ],
+)
+def test_texts_that_all_have_new_words_have_no_list(texts: list[str]) -> None:
+    assert list_words(texts) == frozenset()
+
+
+def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_words(tmp_path) == frozenset()
+    (tmp_path / WORDS).write_text(as_text(KNOWN), encoding="utf-8")
+    assert read_words(tmp_path) == KNOWN
+    assert (tmp_path / WORDS).read_text(encoding="utf-8").split() == sorted(KNOWN)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["dog", "\n", "dog\n\ncat\n", "d" * (LONGEST + 1) + "\n", "\n".join(map(str, range(MOST + 2)))],
+)
+def test_a_damaged_list_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / WORDS).write_text(content, encoding="utf-8")
+    with pytest.raises(CheckpointError, match="is no list of words") as error:
+        read_words(tmp_path)
+    assert "\n" not in str(error.value)
+    (tmp_path / WORDS).write_bytes(b"\xff\n")
+    with pytest.raises(CheckpointError, match="not UTF-8"):
+        read_words(tmp_path)
+
+
+def test_translations_say_which_words_are_guessed() -> None:
+    known = zoo.load("transformer-tiny.numbers-en-fr").checkpoint
+    assert "twenty" in known.words
+
+    def unseen(*checkpoints: Checkpoint) -> tuple[str, ...]:
+        return Translator(*checkpoints).translate("twenty-two zebras", details=True).unseen_words
+
+    assert unseen(known) == ("zebras",)
+    assert unseen(replace(known, words=frozenset())) == ()
+    more = replace(known, words=known.words | {"zebras"})
+    assert unseen(known, more) == ()  # a member of the ensemble knows it
+    assert unseen(known, replace(known, words=frozenset())) == ()
+    about = replace(known.about, single_words=True)
+    assert unseen(replace(known, about=about)) == ()

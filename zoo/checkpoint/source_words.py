@@ -1,0 +1,110 @@
+"""The words of a checkpoint's training sources: how it translates any other word is a guess.
+
+They are in the file `source-words.txt`, one in a line, in small letters.
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from zoo.checkpoint.format import WORDS
+from zoo.data.statistics import letter
+from zoo.errors import CheckpointError
+from zoo.files import read_text
+
+MOST = 200_000
+"""The most words of a list: of more, the most frequent ones."""
+
+LONGEST = 100
+"""The most characters of a word of a list."""
+
+SIZE_LIMIT = 4 * MOST * LONGEST
+"""The most bytes of the file."""
+
+MOSTLY_NEW = 0.8
+"""The part of the training sources with a word of their own from which on there is no list.
+
+It is about the part of other texts with a new word (Good 1953): of text without spaces, of single
+words and of codes nearly all.
+"""
+
+NO_LETTER = re.compile(r"[\d_]")
+ADDRESS = re.compile(r"@|//|\.\b")
+"""What an address of mail or the web has, and words do not."""
+
+
+@functools.cache
+def _several_letters() -> re.Pattern[str]:
+    return re.compile(f"{letter()}{{2,}}")
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text, of two letters at least and without digits, none of addresses.
+
+    What has a hyphen or an apostrophe is several words.
+    """
+    text = text if text.isascii() else unicodedata.normalize("NFC", text)
+    if ADDRESS.search(text):
+        text = " ".join(part for part in text.split() if not ADDRESS.search(part))
+    words = _several_letters().findall(text)
+    return [word for word in words if word.isalpha() or not NO_LETTER.search(word)]
+
+
+def list_words(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words of training sources in small letters; none where they say nothing."""
+    counts: Counter[str] = Counter()
+    of_texts = [frozenset(map(str.casefold, words_in(text))) for text in set(texts)]
+    for words in of_texts:
+        counts.update(words)
+    new = sum(any(counts[word] == 1 for word in words) for words in of_texts)
+    if new > MOSTLY_NEW * len(of_texts):
+        return frozenset()
+    known = [word for word in counts if len(word) <= LONGEST]
+    return frozenset(sorted(known, key=lambda word: -counts[word])[:MOST])
+
+
+def unseen_words(
+    source: str, text: str, known: Collection[str], copied: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the words of a source that are not known, and that its translation does not repeat.
+
+    Args:
+        source: the text.
+        text: its translation.
+        known: the words of training, in small letters.
+        copied: parts of the source whose words do not count.
+    """
+    new = [word for word in words_in(source) if word.casefold() not in known]
+    if not new:
+        return ()
+    said = {word.casefold() for each in (text, *copied) for word in words_in(each)}
+    return tuple(dict.fromkeys(word for word in new if word.casefold() not in said))
+
+
+def as_text(words: Collection[str]) -> str:
+    """Return the content of the file."""
+    return "".join(f"{word}\n" for word in sorted(words))
+
+
+def read_words(folder: Path) -> frozenset[str]:
+    """Return the words of a checkpoint's training sources; none if it has no list.
+
+    Raises:
+        CheckpointError: the file cannot be read, or is no list of words.
+    """
+    file = folder / WORDS
+    if not file.is_file():
+        return frozenset()
+    words = read_text(file, SIZE_LIMIT).split("\n")
+    if words.pop() or len(words) > MOST or not all(0 < len(word) <= LONGEST for word in words):
+        raise CheckpointError(
+            f"{file} is no list of words",
+            f"it must have at most {MOST:,} lines of 1 to {LONGEST} characters",
+        )
+    return frozenset(words)
