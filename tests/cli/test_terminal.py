@@ -208,11 +208,12 @@ def typed(
 
 
 def test_the_prompt_translates_until_ctrl_d(tmp_path: Path) -> None:
-    answers = [("> ", "twenty-one\n"), ("vingt et un\r\n> ", "\x04")]
+    answers = [("> ", "two zebras\n"), ("> ", "twenty-one\n"), ("vingt et un\r\n> ", "\x04")]
     code, output = typed(["translate", NAME], answers, tmp_path)
     assert code == 0, output
     assert "Ctrl-D ends" in output
     assert "vingt et un\r\n" in output
+    assert output.count("whose translation is a guess: zebras\r\n> ") == 1  # follows its text
 
 
 def test_ctrl_c_at_the_prompt_leaves_one_word(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_translation_says_which_numbers_it_lacks(
     assert lacking.alternatives[0].lost_numbers == ("1234,5",)
     result = run("translate", str(folder), *texts)
     assert "1 text with a number that the translation lacks" in result.stderr
-    assert "the first is 1234,5 in text 2" in result.stderr
+    assert "such as 1234,5: compare them; the first is text 2" in result.stderr
     result = run("translate", str(folder), *texts, "--json")
     assert [json.loads(line)["lost_numbers"] for line in result.stdout.splitlines()] == [
         [], ["1234,5"],

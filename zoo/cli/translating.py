@@ -122,7 +122,8 @@ def translate(
     )  # fmt: skip
     # At a keyboard each line is translated at once.
     window = 1 if not text and source is None and sys.stdin.isatty() else None
-    if window == 1 and sys.stdout.isatty():
+    at_prompt = window == 1 and sys.stdout.isatty()
+    if at_prompt:
         say("Type a text and press Enter; Ctrl-D ends.")
     form = functools.partial(_lines_of, as_json=as_json, with_scores=search.get("n_best", 1) > 1)
     if wanted is not None and source is not None and out is not None:
@@ -134,7 +135,8 @@ def translate(
         stream = translator.stream(texts, window=window, **options, **search)
         with _output(out) as file:  # opened once the options are known to be possible
             what = "text" if text else "line"
-            for translation in with_notes(stream, what, tasks=untagged(translator, options)):
+            tasks = untagged(translator, options)
+            for translation in with_notes(stream, what, tasks=tasks, at_once=at_prompt):
                 for line in form(translation):
                     click.echo(line, file=file)
 

@@ -17,7 +17,12 @@ SHOWN = 5
 
 
 def with_notes(
-    stream: Iterator[Translation], what: str, first: int = 0, tasks: Collection[str] = ()
+    stream: Iterator[Translation],
+    what: str,
+    first: int = 0,
+    tasks: Collection[str] = (),
+    *,
+    at_once: bool = False,
 ) -> Iterator[Translation]:
     """Yield translations; warn of the first source without known tokens, and at the end of more.
 
@@ -26,13 +31,16 @@ def with_notes(
         what: what a source is: a text or a line.
         first: how many sources precede these.
         tasks: the tags of which a source should have one.
+        at_once: whether what there is to say of a translation follows it, as at a prompt.
     """
     notes = _Notes(what, tasks)
     for number, translation in enumerate(stream, first + 1):
         notes.add(number, translation)
         yield translation
-    for note in notes.at_end():
-        say(note)
+        if at_once:
+            notes.say_all()
+            notes = _Notes(what, tasks)
+    notes.say_all()
 
 
 def untagged(translator: Translator, options: Mapping[str, Any]) -> Collection[str]:
@@ -45,7 +53,7 @@ class _Notes:
     """Counts what is to be said of translations."""
 
     def __init__(self, what: str, tasks: Collection[str]) -> None:
-        self.what, self.tasks = what, tasks
+        self.what, self.tasks, self.sources = what, tasks, 0
         self.unknown = self.divided = self.respelled = self.copied = 0
         self.partly: list[int] = []
         self.without_task: list[int] = []
@@ -55,6 +63,7 @@ class _Notes:
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a translation, and warn of the first whose source has no known token."""
+        self.sources += 1
         if translation.unknown:
             self.unknown += 1
             if self.unknown == 1:
@@ -79,6 +88,15 @@ class _Notes:
         self.respelled += translation.respelled
         self.copied += bool(translation.copied)
 
+    def say_all(self) -> None:
+        """Print the notes on all translations."""
+        for note in self.at_end():
+            say(note)
+
+    def _first(self, number: int) -> str:
+        """Return which source is the first, if there are several."""
+        return f"; the first is {self.what} {number:,}" if self.sources > 1 else ""
+
     def at_end(self) -> Iterator[str]:
         """Yield the notes on all translations."""
         what = self.what
@@ -86,8 +104,8 @@ class _Notes:
             known = ", ".join(tag.strip() for tag in self.tasks)
             yield (
                 f"Note: {counted(len(self.without_task), what)} without a tag of a task at the "
-                f"beginning, by which a model of several knows what to do ({known}); the first is "
-                f"{what} {self.without_task[0]:,}"
+                f"beginning, by which a model of several knows what to do ({known})"
+                f"{self._first(self.without_task[0])}"
             )
         if self.divided:
             yield (
@@ -107,19 +125,19 @@ class _Notes:
         if self.partly:
             yield (
                 f"Note: {counted(len(self.partly), what)} with something that the model's "
-                f"vocabulary lacks, and that is lost; the first is {what} {self.partly[0]:,}"
+                f"vocabulary lacks, and that is lost{self._first(self.partly[0])}"
             )
         if self.guessed:
             words = ", ".join([*self.unseen][:SHOWN]) + ", …" * (len(self.unseen) > SHOWN)
             yield (
                 f"Note: {counted(self.guessed, what)} with words that the model has not learned, "
-                f"whose translation is a guess: {words}; the first is {what} {self.first_guessed:,}"
+                f"whose translation is a guess: {words}{self._first(self.first_guessed)}"
             )
         if self.lacking:
             first, lost = self.lacking[0]
             yield (
                 f"Note: {counted(len(self.lacking), what)} with a number that the translation "
-                f"lacks, or has in words: compare them; the first is {lost} in {what} {first:,}"
+                f"lacks, or has in words, such as {lost}: compare them{self._first(first)}"
             )
         if self.unknown > 1:
             yield (
