@@ -50,7 +50,7 @@ def test_words_of_training_are_listed_by_frequency(monkeypatch: pytest.MonkeyPat
     texts = ["The dog runs", "the dog sleeps", "the cat sleeps", "the dog runs"]
     assert list_words(texts) == {"the", "dog", "runs", "sleeps", "cat"}
     monkeypatch.setattr("zoo.checkpoint.source_words.MOST", 3)
-    assert list_words(texts) == {"the", "dog", "sleeps"}
+    assert list_words(texts) == {"the", "dog", "runs"}  # of equals, the first by the alphabet
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,14 @@ def words_in(text: str) -> list[str]:
 def list_words(texts: Iterable[str]) -> frozenset[str]:
     """Return the words of training sources in small letters; none where they say nothing."""
     counts: Counter[str] = Counter()
-    of_texts = [frozenset(map(str.casefold, words_in(text))) for text in set(texts)]
-    for words in of_texts:
-        counts.update(words)
-    new = sum(any(counts[word] == 1 for word in words) for words in of_texts)
-    if new > MOSTLY_NEW * len(of_texts):
+    distinct = set(texts)
+    for text in distinct:
+        counts.update(set(map(str.casefold, words_in(text))))
+    new = sum(any(counts[word.casefold()] == 1 for word in words_in(text)) for text in distinct)
+    if new > MOSTLY_NEW * len(distinct):
         return frozenset()
     known = [word for word in counts if len(word) <= LONGEST]
-    return frozenset(sorted(known, key=lambda word: -counts[word])[:MOST])
+    return frozenset(sorted(known, key=lambda word: (-counts[word], word))[:MOST])
 
 
 def unseen_words(

@@ -20,7 +20,7 @@ from zoo.translation.tasks import leading_task
 READ = 1_000
 """About this many training sources, evenly spaced, show how sources are read."""
 
-MOST_READ = 1_000_000
+MOST_READ = 500_000
 """The most of them whose words are listed, evenly spaced."""
 
 MANY_CHANGED = 0.1
@@ -87,7 +87,7 @@ def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
 def source_words(data: TrainingData, about: About) -> frozenset[str]:
     """Return the words of the training sources; none where they say nothing, or are no text.
 
-    Sources of tasks that read single words are left out: a sentence is no such word.
+    Sources of tasks that read single words are left out: what sentences have is not learned there.
     """
     texts = _some_sources(data, MOST_READ) if data.trained_length else []
     tags = set(about.single_word_tasks)
