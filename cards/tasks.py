@@ -214,7 +214,7 @@ TASKS = {
             "Each source begins with the tag of its task and a space: `numbers:`, `date:`, "
             "`phones:`, `en-fr:`, `fr-en:`, `en-de:` or `de-en:`. Without a tag it guesses. It has "
             "the limits of each task's own checkpoints, and does not know their greetings, nor "
-            "numbers without commas."
+            "numbers without commas or hyphens."
         ),
         headlines=("chrf", "exact_match"),
         parameters=12_000_000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zoo.checkpoint.source_words import unseen_words
@@ -206,7 +206,7 @@ def with_lost_numbers(one: Translation) -> Translation:
     )
 
 
-def with_unseen_words(one: Translation, read: Iterable[str], known: Collection[str]) -> Translation:
+def with_unseen_words(one: Translation, read: Iterable[str], known: frozenset[str]) -> Translation:
     """Return a translation with the words of its parts, as they were read, that are not known."""
     if not known:
         return one
