@@ -116,6 +116,15 @@ def test_probabilities_and_n_best(page: Browser, server: Running) -> None:
     wait_until(lambda: len(page.all(".best li")) == 1)
 
 
+def test_words_that_the_model_has_not_learned_are_named(page: Browser, server: Running) -> None:
+    page.open(address(server, text="A dog chases two quokkas."))
+    assert "The model has not learned quokkas: the translation is a guess there." in text(
+        page, "#view"
+    )
+    page.open(address(server))
+    assert "has not learned" not in text(page, "#view")
+
+
 def test_the_checkpoint_and_the_examples_can_be_chosen(page: Browser, server: Running) -> None:
     page.open(f"{server.url}/")
     page.script("const s = document.getElementById('checkpoint'); s.value = arguments[0];"
