@@ -47,7 +47,7 @@ def keys_of(text: str) -> set[str]:
 
 def test_files_limits_and_keys_of_the_format() -> None:
     table = FORMAT.partition("## Reading")[0]
-    assert set(re.findall(r"`([\w./]+\.(?:json|md|yaml|png|safetensors|txt))`", table)) == set(
+    assert set(re.findall(r"`([\w./-]+\.(?:json|md|yaml|png|safetensors|txt))`", table)) == set(
         format.FILES
     )
     for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, tensors.HEADER_LIMIT, tensors.TENSOR_LIMIT,
