@@ -113,8 +113,9 @@ static inline Vector maximum(Vector a, Vector b) {
 /* e^x for x of at most 0, to 2 units of the last place: 2^n p(r) with |r| of at most ln 2 / 2. */
 static inline Vector exponential(Vector x) {
     x = maximum((Vector){} - 87.0f, x);
-    Vector shifted = x * 1.44269504f + 12582912.0f; /* 1.5 · 2^23: rounds to an integer */
-    Vector n = shifted - 12582912.0f;
+    /* 1.5 · 2^23 rounds to an integer, whose bits are the lowest; those of n + 127 are the exponent of 2^n. */
+    const float shift = 12582912.0f + 127;
+    const Vector shifted = x * 1.44269504f + shift, n = shifted - shift;
     Vector r = x - n * 0.693359375f + n * 2.12194440e-4f;
     Vector p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -122,8 +123,7 @@ static inline Vector exponential(Vector x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    Ints exponent = (__builtin_convertvector(n, Ints) + 127) << 23;
-    return p * (Vector)exponent;
+    return p * (Vector)((Ints)shifted << 23);
 }
 
 /* Each row of x (rows, k) as int8, and its scale: its largest absolute value / 127. */
@@ -773,12 +773,12 @@ static float largest(const float *x, int64_t n, float *maxima) {
     return top;
 }
 
-/* log Σ e^(x − top), x of n numbers; prefetches the n after them. */
-static float log_sum(const float *x, int64_t n, float top) {
+/* log Σ e^(x − top), x of n numbers; prefetches as many others, which are read next. */
+static float log_sum(const float *x, int64_t n, float top, const float *next) {
     const int64_t whole = n - n % WIDTH;
     Vector sums = {};
     for (int64_t j = 0; j < whole; j += WIDTH) {
-        __builtin_prefetch(x + n + j, 0, 2);
+        __builtin_prefetch(next + j, 0, 2);
         sums += exponential(load(x + j) - top);
     }
     float total = sum(sums);
@@ -797,13 +797,16 @@ void zoo_continue(const float *x, const float *score, const int64_t *shape, int6
                   int64_t *token) {
     const int64_t sentences = shape[0], width = shape[1], n = shape[2], k = shape[3];
     float *maxima = normalized ? NULL : malloc((n / CHUNK + 1) * WIDTH * sizeof *maxima);
+    const float *last = score + sentences * width;
     for (int64_t s = 0; s < sentences; s++, best += k, parent += k, token += k) {
         int broken = 0;
         for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, parent[i] = 0, token[i] = none;
         for (int64_t slot = 0; slot < width; slot++, x += n, score++) {
             if (!(*score > (normalized ? -INFINITY : best[k - 1]))) continue;
             const float top = normalized ? 0 : largest(x, n, maxima);
-            const float base = *score - (normalized ? 0 : log_sum(x, n, top));
+            int64_t ahead = 1;
+            while (score + ahead < last && !(score[ahead] > -INFINITY)) ahead++;
+            const float base = *score - (normalized ? 0 : log_sum(x, n, top, x + ahead * n));
             for (int64_t first = 0; first < n; first += WIDTH) {
                 if (maxima && first % CHUNK == 0 && first + CHUNK <= n && /* base is not a number if */
                     !above((load(maxima + first / 4) - top) + base, best[k - 1])) { /* one of x is not */
