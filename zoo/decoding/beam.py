@@ -241,10 +241,10 @@ class _Beam(Steps[Memory, State]):
     ) -> None:
         """Record the hypotheses that ended, (sentences, slots); rows: the rows of their states."""
         index = over.flatten().nonzero()[:, 0]
-        row = rows.flatten()[index]
-        penalty = self.pipeline.penalties(gather(self.states, row), self._sentences()[row])
+        row, sentence = rows.flatten()[index], index // over.shape[1]
+        penalty = self.pipeline.penalties(gather(self.states, row), self.alive[sentence])
         ranked = torch.stack([score.flatten()[index], log_prob.flatten()[index], penalty], 1)
-        parts = index // over.shape[1], written.flatten(0, 1)[index], ranked
+        parts = sentence, written.flatten(0, 1)[index], ranked
         ends = [wait() for wait in [fetch(part) for part in parts]]
         thresholds: dict[int, float] = {}
         for i, tokens, end in zip(*ends, strict=True):

@@ -163,6 +163,8 @@ def has_lost(
         source, target: the codes of their languages; empty if not known.
         every: whether numbers that are often in words are lost if they are not in digits.
     """
+    if not items:  # so it is with most texts
+        return False
     counts = Counter((item.kind, item.text) for item in items)
     return any(
         _is_lost(item, counts[item.kind, item.text], translation, (source, target), every)

@@ -6,6 +6,7 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import reprlib
@@ -105,7 +106,12 @@ def language_code(codes: Sequence[str]) -> str:
 
     `de`, `de-AT`, `deu` and `deu_Latn` are `de`.
     """
-    base = re.split("[-_@]", codes[0])[0].lower() if codes else ""
+    return _language_code(codes[0]) if codes else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _language_code(code: str) -> str:
+    base = re.split("[-_@]", code)[0].lower()
     base = "zh" if base == AS_CHINESE else two_letter_code(base)
     return base if base in LANGUAGES else ""
 

@@ -30,7 +30,7 @@ from zoo.translation.sentences import (
     split_sentences,
     usual_splitter,
 )
-from zoo.translation.spelling import OPEN, Spelling
+from zoo.translation.spelling import OPEN, OPEN_MARKS, Spelling
 from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
 
@@ -117,18 +117,18 @@ class SourceReader:
                 tokenized[i] = tokens
         parts: list[Part] = []
         for i, ((index, lead, piece), tokens) in enumerate(zip(pieces, tokenized, strict=True)):
-            first = len(parts)
+            first, length = len(parts), _length(tokens)
             number = parts[-1].part_index + 1 if parts and parts[-1].text_index == index else 0
-            if _length(tokens) > limit and (several or long_texts == "refuse"):
+            if length > limit and (several or long_texts == "refuse"):
                 raise self.too_long(index, tokens, limit)
-            long = usual < limit and _length(tokens) > usual
+            long = usual < limit and length > usual
             if long and (of_piece := self._divided(piece, usual, limit, lead)):
                 last = len(of_piece) - 1
                 parts += [
                     Part(index, number + n, *part, ids, n == 0, n == last)
                     for n, (part, ids) in enumerate(of_piece)
                 ]
-            elif _length(tokens) > limit:
+            elif length > limit:
                 parts += self._split(index, number, piece, limit, lead)
             else:
                 parts.append(Part(index, number, *piece, tokens))
@@ -331,7 +331,7 @@ class SourceReader:
 def as_read(text: str, spaces: re.Pattern[str], closes: bool = True) -> str:
     """Return a text with single spaces for some white space, and perhaps without a last comma."""
     spaced = spaces.sub(" ", text.strip())
-    return OPEN.sub("", spaced) if closes else spaced
+    return OPEN.sub("", spaced) if closes and spaced.endswith(OPEN_MARKS) else spaced
 
 
 def _texts(pieces: Iterable[_LedPiece], read: Callable[[str], str] | None) -> list[str]:

@@ -54,7 +54,8 @@ ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 READ_AS_LETTERS = re.compile(rf"[^{SMALL}]+|(?<![0-9{SMALL}])[{SMALL}]")
 """All but powers and fractions after a digit: 10² is not 102."""
 
-OPEN = re.compile(r"(?<=[^\W_])\s*([,;:])$")
+OPEN_MARKS = (",", ";", ":")
+OPEN = re.compile(rf"(?<=[^\W_])\s*([{''.join(OPEN_MARKS)}])$")
 """The end of a text that goes on in the next line, as the greeting of a letter does."""
 
 WORD = re.compile(r"[^\W\d_]+")

@@ -12,8 +12,8 @@ from zoo.data.features import FeatureReader
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
-from zoo.translation.lost_numbers import has_strange_number, lost_numbers
-from zoo.translation.spelling import OPEN
+from zoo.translation.lost_numbers import DIGIT, has_strange_number, lost_numbers
+from zoo.translation.spelling import OPEN, OPEN_MARKS
 
 
 class Translation(NamedTuple):
@@ -121,7 +121,7 @@ def from_hypothesis(
         text,
         target_tokenizer.decode(hypothesis.tokens),
         (hypothesis,),
-        tuple(target_tokenizer.token(i) for i in hypothesis.tokens),
+        tuple(map(target_tokenizer.token, hypothesis.tokens)),
         alignment,
         unknown=has_tokens and _is_unknown(source_tokenizer, source, prefix.tokens),
         source_ids=(tuple(source),) if has_tokens else (),
@@ -180,6 +180,8 @@ def left_open(one: Translation, language: str, prefix: str) -> Translation:
         language: the code of the target language.
         prefix: what the text begins with in any case.
     """
+    if not one.source.endswith(OPEN_MARKS):
+        return one
     mark, text = OPEN.search(one.source), without_stop(one.text)
     if mark is None or len(text) <= len(prefix):
         return one
@@ -199,6 +201,8 @@ def without_stop(text: str) -> str:
 
 def with_lost_numbers(one: Translation) -> Translation:
     """Return a translation between languages with the numbers that each of the best lacks."""
+    if not DIGIT.search(one.source):
+        return one
     lost = lost_numbers(one.source, one.text, every=has_strange_number(one.source, one.text))
     return one._replace(
         lost_numbers=tuple(n for n in lost if not any(n in each for each in one.copied)),
@@ -236,8 +240,8 @@ def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 def _is_unknown(tokenizer: Tokenizer, source: Sequence[int], prefix: int) -> bool:
     """Return whether a vocabulary has no token of a source, after so many of a prefix."""
-    ids = [i for i in source if i != END and i not in tokenizer.control]
-    own = ids[prefix:]
+    control = tokenizer.control
+    own = [i for i in source if i != END and i not in control][prefix:]
     return bool(own or not prefix) and all(i == UNKNOWN or tokenizer.token(i) == "▁" for i in own)
 
 
@@ -291,7 +295,7 @@ def join_parts(
     joints = list(zip(spaces, separators, strict=True))
     before = _words_before(tag + spaces[0][:1])
     ranked = [_join(text, of_rank, joints, before) for of_rank in zip(*parts, strict=False)]
-    return ranked[0]._replace(alternatives=tuple(ranked[1:]))
+    return ranked[0]._replace(alternatives=tuple(ranked[1:])) if ranked[1:] else ranked[0]
 
 
 def _join(
@@ -302,7 +306,7 @@ def _join(
 ) -> Translation:
     """Return the joined translation; `source_words` are those before the first part."""
     if len(parts) == 1 and not source_words and not joints[0][0].strip():
-        return parts[0]._replace(source=text)
+        return parts[0] if parts[0].source == text else parts[0]._replace(source=text)
     pairs: list[tuple[int, int]] = []
     target_words = 0
     joined = ""
