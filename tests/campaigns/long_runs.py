@@ -3,7 +3,8 @@
     python -m tests.campaigns.long_runs --lines 1000000 --write tests/campaigns/long_runs.md
 
 It also measures which share of the processor's time is spent outside the network, and outside the
-search: reading, splitting into tokens, batching, joining and writing.
+search: reading, splitting into tokens, batching, joining and writing. The process is set up as
+`zoo translate` sets up its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import zoo
+from zoo.cli.process import configure
 from zoo.decoding.search import search
 from zoo.translation import text_search
 
@@ -135,6 +137,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
+    configure()
     began = time.monotonic()
     options = {} if given.recommended else {"beam": 1, "max_length": 12}
     used, *outside = translate(given.lines, given.seed, given.checkpoint, **options)
