@@ -406,6 +406,33 @@ def test_a_tuned_folder_gets_an_entry_from_which_the_decoder_starts(
     )
 
 
+def test_the_first_mbart_is_written_with_its_tag_at_the_end_of_a_source(tmp_path: Path) -> None:
+    weights = folder_of("mBART, untied", tmp_path / "foreign")
+    config, settings = (
+        json.loads((tmp_path / "foreign" / f"{kind}.json").read_text())
+        for kind in ("config", "tokenizer_config")
+    )
+    tag = config["vocab_size"] - 1
+    for name, values in (
+        ("config", config | {"decoder_start_token_id": tag}),
+        ("tokenizer_config", settings | {"tokenizer_class": "MBartTokenizer"}),
+    ):
+        (tmp_path / "foreign" / f"{name}.json").write_text(json.dumps(values))
+    zoo.export(tmp_path / "foreign", "huggingface", tmp_path / "again")
+    written = load_file(tmp_path / "again" / "model.safetensors")
+    assert written.keys() == weights.keys()
+    assert all(torch.equal(written[name], weights[name]) for name in weights)
+    made = json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())
+    kinds = ("tokenizer_class", "src_lang", "tgt_lang")
+    assert [made[kind] for kind in kinds] == ["MBartTokenizer", "en_XX", "fr_XX"]
+    made = json.loads((tmp_path / "again" / "generation_config.json").read_text())
+    assert (made["decoder_start_token_id"], made["forced_bos_token_id"]) == (tag, None)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "again" / "tokenizer.json"))
+    assert tokenizer.encode("a dog").tokens[-2:] == ["</s>", "en_XX"]
+    check_tuned(tmp_path, config["vocab_size"])
+    assert zoo.load(tmp_path / "exported").checkpoint.about.target_languages == ("fr_XX",)
+
+
 def test_a_tuned_m2m100_names_its_tags_and_its_start(tmp_path: Path) -> None:
     config, _ = m2m100(tmp_path / "foreign", "m2m100")
     size = config["vocab_size"]

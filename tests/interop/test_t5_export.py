@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,25 @@ CASES: list[tuple[dict[str, Any], bool, bool]] = [
     ({"model_type": "umt5", "transformers_version": "5.23.0"}, False, True),
 ]
 """Values of `config.json`, whether the output has a matrix of its own, and whether it is scaled."""
+
+
+def test_the_prefixes_of_tasks_are_written_again(tmp_path: Path) -> None:
+    given = {
+        "translation_en_to_de": {"prefix": "b a to c: ", "num_beams": 4},
+        "summarization": {"prefix": "ab: "},
+    }
+    write_folder(tmp_path / "foreign", {"task_specific_params": given})
+    made, out = imported(tmp_path / "foreign"), tmp_path / "exported"
+    export_checkpoint(made, "huggingface", out, default_registry())
+    config = json.loads((out / "config.json").read_text())
+    prefixes = {name: values["prefix"] for name, values in config["task_specific_params"].items()}
+    assert prefixes == {"translation_en_to_de": "b a to c: ", "ab:": "ab: "}
+    tasks = {"a: ": ("en", "de"), "b: ": ("en", "de"), "c: ": ("eng_Latn", "")}
+    for some in (tasks, {**made.about.tasks, "c: ": tasks["c: "]}, {"a: ": tasks["a: "]}):
+        other = replace(made, about=replace(made.about, tasks=some))
+        out = tmp_path / "".join(map(str.strip, some)).replace(":", "")
+        export_checkpoint(other, "huggingface", out, default_registry())
+        assert imported(out).about.tasks == some  # by the card where the names cannot have them
 
 
 @pytest.mark.parametrize(("values", "own_output", "scaled"), CASES)

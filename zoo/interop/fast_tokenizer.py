@@ -26,6 +26,7 @@ def write_fast_tokenizer(
     end: int,
     settings: Mapping[str, Any],
     clean: bool = False,
+    after: Sequence[int] = (),
 ) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json`, which `AutoTokenizer` loads.
 
@@ -37,8 +38,9 @@ def write_fast_tokenizer(
         end: the id that follows each source.
         settings: further values of `tokenizer_config.json`.
         clean: whether spaces before punctuation are removed from a decoded text.
+        after: ids that follow the end token.
     """
-    made = {**content, "post_processor": post_processor(prefix, end, names)}
+    made = {**content, "post_processor": post_processor(prefix, [end, *after], names)}
     if clean:
         steps = [{"type": "Replace", "pattern": {"String": a}, "content": b} for a, b in CLEANED]
         before = [content["decoder"]] if content.get("decoder") else []
@@ -47,10 +49,12 @@ def write_fast_tokenizer(
     write_json(folder / "tokenizer_config.json", {**TOKENIZER, **settings})
 
 
-def post_processor(prefix: Sequence[int], end: int, names: Sequence[str]) -> dict[str, Any]:
-    """Return what puts a prefix before each source, and the end token after it."""
+def post_processor(
+    prefix: Sequence[int], suffix: Sequence[int], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return what puts a prefix before each source, and a suffix after it."""
     before, after = (
-        [{"SpecialToken": {"id": names[i], "type_id": 0}} for i in ids] for ids in (prefix, [end])
+        [{"SpecialToken": {"id": names[i], "type_id": 0}} for i in ids] for ids in (prefix, suffix)
     )
     text = [{"Sequence": {"id": letter, "type_id": 0}} for letter in "AB"]
     return {
@@ -58,6 +62,6 @@ def post_processor(prefix: Sequence[int], end: int, names: Sequence[str]) -> dic
         "single": [*before, text[0], *after],
         "pair": [*before, text[0], *after, text[1], *after],
         "special_tokens": {
-            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in {*prefix, end}
+            names[i]: {"id": names[i], "ids": [i], "tokens": [names[i]]} for i in {*prefix, *suffix}
         },
     }

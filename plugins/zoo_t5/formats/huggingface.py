@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.interop import (
+    About,
     Checkpoint,
     Exporter,
     ForeignTokenizer,
@@ -24,7 +25,7 @@ from zoo.interop import (
 )
 from zoo.nn import BEGIN, END, PADDING, UNKNOWN
 from zoo_t5.config import T5Config
-from zoo_t5.formats.settings import SIZES
+from zoo_t5.formats.settings import SIZES, TRANSLATION
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 """Its names of the activations."""
@@ -70,7 +71,7 @@ class HuggingFace(Exporter):
             "eos_token_id": ids.index(END),
             "decoder_start_token_id": start,
         }
-        model = foreign_config(config, len(ids))
+        model = foreign_config(config, len(ids)) | task_parameters(checkpoint.about)
         write_json(folder / "config.json", {**model, **special, "dtype": precision})
         search = recommended_search(checkpoint, ids.index, BEGIN in ids)
         write_json(folder / "generation_config.json", {**special, **search})
@@ -138,6 +139,21 @@ def foreign_config(config: T5Config, vocab: int) -> dict[str, Any]:
         "is_encoder_decoder": True,
         "transformers_version": "5.0.0",
     }
+
+
+def task_parameters(about: About) -> dict[str, Any]:
+    """Return the prefixes of tasks as `config.json` has them, if its names can have all languages.
+
+    Those without languages are named by their prefix: their names are not known.
+    """
+    named = {
+        f"translation_{source}_to_{target}" if source or target else prefix.strip(): prefix
+        for prefix, (source, target) in about.tasks.items()
+    }
+    translates = [name for name in named if name.startswith("translation_")]
+    if len(named) < len(about.tasks) or not all(map(TRANSLATION.fullmatch, translates)):
+        return {}  # an import has them from the card
+    return {"task_specific_params": {name: {"prefix": named[name]} for name in named}}
 
 
 def foreign_weights(checkpoint: Checkpoint, ids: list[int]) -> dict[str, Tensor]:

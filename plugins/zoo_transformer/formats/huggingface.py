@@ -23,6 +23,7 @@ from zoo.nn import BEGIN, END, PADDING
 from zoo_transformer.config import TransformerConfig
 from zoo_transformer.formats.huggingface_vocabulary import (
     Numbering,
+    ends_with_tag,
     numbering,
     tokenizer_reasons,
     write_tokenizer,
@@ -97,7 +98,8 @@ class HuggingFace(Exporter):
             lacking: family is None,
             "unbiased_norm": config.unbiased_norm,
             f"norm_epsilon {config.epsilon}: theirs is 1e-5": config.epsilon != 1e-5,
-            "source_end is false: theirs read it": not config.source_end,
+            "source_end is false: theirs read it": not config.source_end
+            and not (family and family.model_type == "mbart" and ends_with_tag(checkpoint)),
         }
         result = [reason for reason, holds in reasons.items() if holds]
         if family is None:

@@ -107,6 +107,13 @@ def numbering(tokenizer: Any, model_type: str, embedding: Tensor) -> Numbering:
     return Numbering(ids, names, [i for i in likely if i in equal] or equal)
 
 
+def ends_with_tag(checkpoint: Checkpoint) -> bool:
+    """Return whether an end token and the tag of its language follow a source: the first mBART."""
+    tokenizer = checkpoint.source_tokenizer
+    known = isinstance(tokenizer, ForeignTokenizer) and tokenizer.language is not None
+    return known and tokenizer.entries.tags_last  # type: ignore[attr-defined]  # a foreign one
+
+
 def tokenizer_reasons(checkpoint: Checkpoint, model_type: str) -> list[str]:
     """Return why transformers has no tokenizer for a checkpoint."""
     pair = checkpoint.source_tokenizer, checkpoint.target_tokenizer
@@ -143,6 +150,10 @@ def write_tokenizer(
         for short, each in (("src", tokenizer), ("tgt", checkpoint.target_tokenizer))
         if isinstance(each, ForeignTokenizer) and each.language
     }
+    last = ends_with_tag(checkpoint)
+    if last:  # of the first mBART: targets have no tag, and the decoder starts from theirs
+        known = [code for code in checkpoint.about.target_languages if code in tokenizer.tags]
+        languages |= {"tgt_lang": known[0]} if known else {}
     clean = isinstance(tokenizer, ForeignTokenizer) and tokenizer.entries.clean
     if type(engine) is SentencePiece:
         write = _write_marian if model_type == "marian" else _write_m2m100
@@ -170,10 +181,13 @@ def write_tokenizer(
     if languages:
         tokens = [*(source.names[source.of(tag)] for tag in tokenizer.tags.values()), *tokens]
         config |= languages
-        config["tokenizer_class"] = "MBart50Tokenizer" if model_type == "mbart" else "NllbTokenizer"
+        several = "MBartTokenizer" if last else "MBart50Tokenizer"
+        config["tokenizer_class"] = several if model_type == "mbart" else "NllbTokenizer"
     if tokens or "mask_token" in config:  # no text becomes one where special tokens are split
         config |= {"additional_special_tokens": tokens, "split_special_tokens": False}
-    write_fast_tokenizer(folder, content, source.names, prefix, source.of(END), config, clean)
+    before, after = ((), prefix) if last else (prefix, ())
+    end = source.of(END)
+    write_fast_tokenizer(folder, content, source.names, before, end, config, clean, after)
 
 
 def _special_tokens(engine: TokenizersPipeline) -> list[str]:

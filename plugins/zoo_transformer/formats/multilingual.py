@@ -232,16 +232,19 @@ class MBart(Multilingual):
         return MBART_CODES.split()
 
     def target(self, folder: Folder) -> tuple[str, int]:
-        """Return the code and the tag of the target language: where the decoder starts."""
+        """Return the code of the target language, and where the decoder starts: at its tag.
+
+        The decoder of what was tuned starts at an entry of its own, which no tokenizer has.
+        """
         tags = dict(self.tags(folder))
         if not tags:
             folder.reasons.add(NO_TAGS)
             return "", 0
         start = folder.start
         of_start = next((code for code, tag in tags.items() if tag == start), None)
-        given = folder.options.get("target-lang") or of_start
-        if given is None and start is None:
-            given = folder.tokenizer.get("tgt_lang")
+        own = start if type(start) is int and start not in self.names(folder) else None
+        stated = folder.tokenizer.get("tgt_lang") if start is None or own else None
+        given = folder.options.get("target-lang") or of_start or stated
         if not isinstance(given, str) or given not in tags:
             what = "names no target language" if given is None else f"has no {reprlib.repr(given)}"
             if given is None and start is not None:
@@ -249,7 +252,7 @@ class MBart(Multilingual):
             near = ", ".join([*tags][:30])
             folder.reasons.add(f"it {what}: give --option target-lang=CODE, one of {near}")
             return "", 0
-        return given, tags[given]
+        return given, own if own and given == stated else tags[given]
 
     def layout(self, folder: Folder) -> Layout:
         """Return what `config.json` states, with the start of the target language."""
