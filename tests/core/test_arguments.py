@@ -129,6 +129,11 @@ def test_what_is_no_batch_is_refused(model: str) -> None:
     for source, source_mask, target in wrong:
         with pytest.raises(ArgumentError, match=r"cannot read this batch: source is .*It reads"):
             network(source, source_mask, target)
+    beyond = ids.masked_fill(ids == 6, 12)
+    with pytest.raises(ArgumentError, match=r"source has the id 12, and ids are 0 to 8$"):
+        network(beyond, mask, ids)
+    with pytest.raises(ArgumentError, match=r"source has the id -1, .*; target has the id 12, "):
+        network(ids.masked_fill(~mask, -1), mask, beyond)
 
 
 def test_attention_has_no_labels_of_a_kind_that_the_model_lacks() -> None:

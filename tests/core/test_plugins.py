@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from zoo import Architecture, Dataset, Pair, Scheme, hookimpl
-from zoo.errors import PluginError, UnknownNameError
+from zoo import Architecture, Dataset, Engine, Format, Pair, Scheme, hookimpl
+from zoo.errors import ArgumentError, PluginError, UnknownNameError
 from zoo.registry.api import API
 from zoo.registry.imports import import_object
 from zoo.registry.owners import Plugin
@@ -81,6 +81,44 @@ def test_values_of_the_wrong_type_are_ignored() -> None:
         "zoo_architectures of a (zoo-a 1.0) returned 'a', which is not of type Architecture",
         "zoo_datasets of a (zoo-a 1.0) returned None, which is not of type Dataset",
     ]
+
+
+def test_a_hook_that_forgets_return_and_a_path_without_a_colon_are_problems() -> None:
+    @hookimpl
+    def zoo_architectures() -> list[Architecture]:
+        return [replace(architecture("a"), network="nets.Net"), architecture("good")]
+
+    @hookimpl
+    def zoo_datasets() -> Any:
+        _ = [Dataset("d", "summary", lambda split, limit: [], ("en", "de"))]
+
+    @hookimpl
+    def zoo_engines() -> list[Engine]:
+        return [Engine("e", "summary", "onnx", "engines"), Engine("f", "summary", "onnx", "a:B")]
+
+    @hookimpl
+    def zoo_formats() -> list[Format]:
+        return [Format("x", "summary", importer="a:B"), Format("y", "summary", exporter="a.B")]
+
+    hooks = (zoo_architectures, zoo_datasets, zoo_engines, zoo_formats)
+    plugins = Plugins()
+    plugins.add(module(**{hook.__name__: hook for hook in hooks}), plugin("a"))
+    registry = Registry(plugins)
+    assert plugins.problems == [
+        "zoo_datasets of a (zoo-a 1.0) returned None: it needs `return` or `yield`, [] for nothing"
+    ]
+    of = "of a (zoo-a 1.0) is ignored: its"
+    assert registry.problems == [
+        f"an architecture {of} network is 'nets.Net', not 'package.module:Name'",
+        f"a format {of} exporter is 'a.B', not 'package.module:Name'",
+        f"an engine {of} runner is 'engines', not 'package.module:Name'",
+    ]
+    assert [*registry.architectures, *registry.engines, *registry.importers] == ["good", "f", "x"]
+
+
+def test_a_registry_needs_plugins() -> None:
+    with pytest.raises(ArgumentError, match="Registry: plugins is 3, not a value of type Plugins"):
+        Registry(3)  # type: ignore[arg-type]  # wrong
 
 
 class Odd:
@@ -298,7 +336,7 @@ def test_a_plugin_that_changes_the_working_directory_is_a_problem(
     (info / "entry_points.txt").write_text("[zoo]\nmoves = zoo_moves\n")
     (tmp_path / "zoo_moves.py").write_text(
         "import os, zoo\nZOO_API = 2\nos.chdir('/')\n"
-        "@zoo.hookimpl\ndef zoo_datasets():\n    os.chdir('/')\n"
+        "@zoo.hookimpl\ndef zoo_datasets():\n    os.chdir('/')\n    return []\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "zoo_moves", raising=False)

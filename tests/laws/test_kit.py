@@ -31,7 +31,7 @@ from zoo.decoding.greedy import greedy
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
-from zoo.errors import ConfigError, PluginError
+from zoo.errors import ArgumentError, ConfigError, PluginError
 from zoo.nn import Encoded, Output, Step
 from zoo.registry.api import API
 from zoo.registry.catalogue import Model
@@ -64,6 +64,12 @@ def test_a_fault_is_detected_by_its_law(name: str) -> None:
     assert lines[0] == f"law {fault.law}: {LAW[fault.law].statement}"
     assert any(line.startswith("observed: ") for line in lines)
     assert lines[-1].startswith("usual causes: ")
+
+
+def test_a_law_of_networks_needs_a_case() -> None:
+    for wrong in (3, "transformer", Network):
+        with pytest.raises(ArgumentError, match=r"shapes is a law of a case, not of .* Give it"):
+            LAW["shapes"](wrong)  # type: ignore[arg-type]  # wrong
 
 
 @pytest.mark.parametrize("network", [wrong_steps.Greedy, wrong_steps.Beam])
@@ -302,7 +308,7 @@ def declared(**parts: Any) -> Case:
         "config": f"{Right.__module__}:Right",
         "network": f"{Right.__module__}:Network",
     } | parts
-    datasets = values.pop("datasets", None)
+    datasets = values.pop("datasets", ())
     architecture = Architecture("right", paper="", **values)
 
     @hookimpl

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from pydantic import Field
@@ -90,6 +93,31 @@ def some_weights_of_a_generator_with_a_seed() -> Made:
 @wrong("randomness_is_seeded", "the random numbers of inner.weight do not depend on the seed")
 def some_weights_of_one_seed() -> Made:
     return of_one_seed("manual_seed")
+
+
+@wrong("randomness_is_seeded", "numpy.random.default_rng gets the seed 3, whatever torch's")
+def some_weights_of_one_seed_of_numpy() -> Made:
+    class Seeds(Network):
+        def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+            super().__init__(config, source_vocab, target_vocab)
+            numbers = np.random.default_rng(3).normal(size=self.inner.weight.shape)
+            with torch.no_grad():
+                self.inner.weight.copy_(torch.from_numpy(numbers))
+
+    return Seeds
+
+
+@wrong("batches_are_independent", "the module keeps a tensor of the batch as `last`")
+def a_tensor_that_the_module_keeps() -> Made:
+    class Keeps(Network):
+        last: Any = None
+
+        def encode(self, source: Tensor, source_mask: Tensor, attention: bool = False) -> Any:
+            encoded = super().encode(source, source_mask, attention)
+            self.last = [encoded.memory.states]
+            return encoded
+
+    return Keeps
 
 
 @wrong("weights_round_trip", "outside training, a method of the network changes target.weight")

@@ -228,11 +228,17 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
         """Call `forward`, after a check of what it is given.
 
         Raises:
-            ArgumentError: these tensors are not a batch.
+            ArgumentError: these tensors are not a batch, or have ids beyond the vocabularies.
         """
         if not is_batch(source, source_mask, target):
             raise not_a_batch(source, source_mask, target)
-        return cast(Output, super().__call__(source, source_mask, target, attention))
+        try:
+            return cast(Output, super().__call__(source, source_mask, target, attention))
+        except IndexError as error:
+            sides = {"source": (source, self.source_vocab), "target": (target, self.target_vocab)}
+            if wrong := [*filter(None, (wrong_ids(name, *side) for name, side in sides.items()))]:
+                raise ArgumentError("a network cannot read this batch", "; ".join(wrong)) from error
+            raise
 
 
 def is_batch(source: Tensor, source_mask: Tensor, target: Tensor) -> bool:
@@ -266,6 +272,13 @@ def not_a_batch(source: object, source_mask: object, target: object) -> Argument
         "It reads source (sentences, m) of int64, source_mask (sentences, m) of bool and target "
         "(sentences, n) of int64, none of them empty",
     )
+
+
+def wrong_ids(name: str, given: Tensor, vocab: int) -> str:
+    """Return what is wrong with the ids of one side, or nothing; feature vectors have none."""
+    ids = () if given.is_floating_point() else (int(given.min()), int(given.max()))
+    wrong = next((i for i in ids if not 0 <= i < vocab), None)
+    return "" if wrong is None else f"{name} has the id {wrong}, and ids are 0 to {vocab - 1:,}"
 
 
 class Decoded(NamedTuple):

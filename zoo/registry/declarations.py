@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from zoo.errors import FAILURES, DataError, PluginError, ZooError, shown
 from zoo.registry.address import is_scheme
-from zoo.registry.imports import import_object
+from zoo.registry.imports import fault_of_path, import_object
 
 if TYPE_CHECKING:
     from zoo.registry.config import Config
@@ -131,6 +131,16 @@ class Engine:
     runner: str
 
 
+PATHS: dict[type, tuple[str, ...]] = {
+    Architecture: ("config", "network"),
+    Scheme: ("hub",),
+    Metric: ("metric",),
+    Format: ("importer", "exporter"),
+    Engine: ("runner",),
+}
+"""What is the path of an object in each declaration; those of a format may be empty."""
+
+
 def fault_of(declaration: object) -> str:
     """Return what is wrong with the values of a declaration, or an empty string."""
     assert is_dataclass(declaration)
@@ -138,6 +148,10 @@ def fault_of(declaration: object) -> str:
         value = getattr(declaration, each.name)
         if each.type in ("str", str) and not isinstance(value, str):
             return f"its {each.name} is {reprlib.repr(value)}, not a string"
+    for name in PATHS.get(type(declaration), ()):
+        path = getattr(declaration, name)
+        if (path or not isinstance(declaration, Format)) and (fault := fault_of_path(path, name)):
+            return fault
     if isinstance(declaration, Scheme) and not is_scheme(declaration.name):
         return (
             f"addresses cannot begin with {declaration.name}://: a scheme has small letters, "

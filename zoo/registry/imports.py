@@ -14,11 +14,11 @@ from typing import Any
 from zoo.errors import MissingPackageError, PluginError
 
 
-def fault_of_path(path: object) -> str:
-    """Return why a value is no path of an object, or an empty string."""
+def fault_of_path(path: object, name: str = "path") -> str:
+    """Return why a value is no path of an object, or an empty string; `name` is what it is."""
     if isinstance(path, str) and re.fullmatch("[^:]+:[^:]+", path):
         return ""
-    return f"its path is {reprlib.repr(path)}, not 'package.module:Name'"
+    return f"its {name} is {reprlib.repr(path)}, not 'package.module:Name'"
 
 
 def import_object(path: str, kind: str) -> Any:

@@ -95,15 +95,23 @@ class Plugins:
         return [(self.loaded[each.plugin_name], each) for each in implementations]
 
     def call_one(
-        self, plugin: Plugin, implementation: pluggy.HookImpl, arguments: dict[str, Any]
+        self,
+        plugin: Plugin,
+        implementation: pluggy.HookImpl,
+        arguments: dict[str, Any],
+        returns: bool = False,
     ) -> list[Any] | None:
-        """Call one plugin's hook and return its values as a list, or None if it raises."""
+        """Call one plugin's hook and return its values as a list, or None if it raises.
+
+        If it `returns` values, None in their place becomes a problem: a `return` was forgotten.
+        """
         accepted = {name: arguments[name] for name in implementation.argnames}
         try:
             with self.running(plugin):
                 values: Any = implementation.function(**accepted)
                 # A generator raises only while it is consumed.
                 if values is None:
+                    self._note_none(plugin, implementation.function.__name__, returns)
                     return []
                 return [values] if isinstance(values, str | bytes) else list(values)
         except (KeyboardInterrupt, GeneratorExit):
@@ -112,13 +120,19 @@ class Plugins:
             self.reject(plugin, error, implementation.function.__name__)
             return None
 
+    def _note_none(self, plugin: Plugin, hook: str, returns: bool) -> None:
+        """Add a problem if a hook that returns values has returned None."""
+        problem = f"{hook} of {plugin} returned None: it needs `return` or `yield`, [] for nothing"
+        if returns:
+            self.problems = list(dict.fromkeys([*self.problems, problem]))
+
     def call(self, hook: str, **arguments: Any) -> Iterator[tuple[Plugin, list[Any]]]:
         """Yield every plugin that implements `hook` with the list of values it returned.
 
         A plugin that raises counts as broken; the others are still called.
         """
         for plugin, implementation in self.implementations(hook):
-            values = self.call_one(plugin, implementation, arguments)
+            values = self.call_one(plugin, implementation, arguments, returns=True)
             if values is not None:
                 yield plugin, values
 

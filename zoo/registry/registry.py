@@ -73,6 +73,7 @@ class Registry:
     shelves.
     """
 
+    @checked
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
         self.shelves: dict[str, Shelf[Any]] = {}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import torch
+from torch.utils._pytree import tree_leaves
 
 from zoo.nn.cache import Cache
 from zoo.nn.contract import BEGIN, END, NonAutoregressive, Seq2Seq
 from zoo.nn.tree import Tree, gather, tensors
 from zoo.testing.case import BEAM, ROWS, TARGET_VOCAB, Case
+from zoo.testing.computation import compute
 from zoo.testing.law import BrokenLawError, law, require_close
 from zoo.testing.results import wrong_results
 
+BATCH = ("source", "mask", "target")
 LONG_TARGET = 48
 """Steps that are compared with forward, if the config allows so many."""
 
@@ -223,7 +229,8 @@ def step_is_pure(case: Case) -> None:
 )
 @torch.no_grad()
 def batches_are_independent(case: Case) -> None:
-    """Another batch can be encoded and decoded between two steps, as threads do."""
+    """Another batch can be encoded and decoded between two steps, as threads do; none is kept."""
+    _require_nothing_kept(case)
     model = case.model
 
     def begin(source: torch.Tensor, mask: torch.Tensor) -> tuple[Tree, Tree]:
@@ -245,3 +252,25 @@ def batches_are_independent(case: Case) -> None:
         other_state = model.step(token[fewer], other_state, other_memory).state
         what = f"step {position} differs once another batch is decoded in between"
         require_close(step.logits, expected[position], what)
+
+
+def _require_nothing_kept(case: Case) -> None:
+    """Raise if a module keeps a tensor whose values are those of the batch that it read last."""
+    kept = []
+    for batch in (case, replace(case, **{n: getattr(case, n).flip(0) for n in BATCH})):
+        compute(batch, case.model, "cpu")
+        kept.append({name: tensor.clone() for name, tensor in _kept_tensors(case.model)})
+    for name, tensor in kept[0].items():
+        other = kept[1].get(name, tensor)
+        if tensor.shape == other.shape and not torch.equal(tensor, other):
+            raise BrokenLawError(f"the module keeps a tensor of the batch as `{name}`")
+
+
+def _kept_tensors(model: Seq2Seq) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors that are attributes of modules, or in trees there, and no parameters."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if not name.startswith("_"):
+                for tensor in tree_leaves(value):
+                    if isinstance(tensor, torch.Tensor):
+                        yield f"{path}.{name}".removeprefix("."), tensor

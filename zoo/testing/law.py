@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
+from zoo.errors import ArgumentError, shown
 from zoo.nn.contract import NonAutoregressive
 from zoo.testing.results import wrong_results
 from zoo.testing.settings import kept_settings
@@ -110,6 +111,9 @@ class Law(LawOf["Case"]):
     def __call__(self, case: Case) -> None:
         """Raise `BrokenLawError` unless the law holds."""
         __tracebackhide__ = True
+        if not hasattr(case, "model"):
+            next = 'Give it zoo.testing.case("my-architecture")'
+            raise ArgumentError(f"{self.name} is a law of a case, not of {shown(case)}", next=next)
         if not self.skipped(case):
             # What a network changes is one law's to report, and no other's to suffer from.
             with kept_settings():

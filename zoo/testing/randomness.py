@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -95,14 +98,19 @@ def _with_dropout(case: Case) -> list[Case]:
 
 def _require_seeded_weights(case: Case) -> None:
     """Build networks with one seed and with another."""
-    networks, states, drawn = [], [], []
+    networks, states, drawn, seeds = [], [], [], []
     for seed in (12, 12, 13):
         torch.manual_seed(seed)
-        with _Drawing() as drawing:
+        with _Drawing() as drawing, _seeds_of_numpy() as given:
             networks.append(dict(case.rebuild().named_parameters()))
         states.append(torch.get_rng_state())
         drawn.append(drawing.drawn)
+        seeds.append(given)
     one, same, other = networks
+    for first, second in zip(seeds[0], seeds[2], strict=False):
+        if first == second:
+            what = f"numpy.random.default_rng gets the seed {first}, whatever torch's seed is"
+            raise BrokenLawError(what)
     for name, weight in one.items():
         if not torch.equal(weight, same[name]):
             raise BrokenLawError(f"two networks of one seed differ in {name}")
@@ -115,6 +123,21 @@ def _require_seeded_weights(case: Case) -> None:
             named = [name for name, weight in one.items() if _are_equal(weight, other[name])]
             what = ", ".join(named) or f"a tensor of shape {list(numbers.shape)}"
             raise BrokenLawError(f"the random numbers of {what} do not depend on the seed")
+
+
+@contextlib.contextmanager
+def _seeds_of_numpy() -> Iterator[list[str]]:
+    """Keep the seeds that `numpy.random.default_rng` gets."""
+    given: list[str] = []
+    make = np.random.default_rng
+
+    def kept(seed: Any = None) -> np.random.Generator:
+        if seed is not None:
+            given.append(repr(seed))
+        return make(seed)
+
+    with mock.patch.object(np.random, "default_rng", kept):
+        yield given
 
 
 def _are_equal(numbers: Tensor, others: Tensor) -> bool:
