@@ -327,6 +327,23 @@ def test_sizes_by_the_librarys_other_names(tmp_path: Path) -> None:
     assert imported(tmp_path / "c").config == expected.config
 
 
+def test_tuning_has_the_tags_of_the_datas_languages(tmp_path: Path) -> None:
+    """Also by codes with a country or by names, where it had those of the default languages."""
+    folder_of(tmp_path / "a", "nllb")
+    (tmp_path / "d.tsv").write_text("".join(f"A dog {i}.\tEin Hund {i}.\n" for i in range(30)))
+    for number, (languages, tags) in enumerate({
+        "fr_FR-deu_Latn": ("fra_Latn", "deu_Latn"), "Deutsch-Français": ("deu_Latn", "fra_Latn"),
+        "src-tgt": ("eng_Latn", "deu_Latn"),
+    }.items()):  # fmt: skip
+        out = tmp_path / str(number)
+        zoo.train(None, f"{tmp_path / 'd.tsv'}:{languages}", out, from_=tmp_path / "a", steps=1)
+        tuned = read(out, default_registry())
+        sides = (tuned.source_tokenizer, tuned.target_tokenizer)
+        assert tuple(side.language for side in sides) == tags
+    with pytest.raises(DecodingError, match="no source language 'pt_BR'"):
+        zoo.train(None, f"{tmp_path / 'd.tsv'}:pt_BR-de", tmp_path / "b", from_=tmp_path / "a")
+
+
 @pytest.mark.parametrize("family", ["nllb", "mbart50"])
 def test_the_tree_of_a_search_begins_with_the_tag_too(family: str, tmp_path: Path) -> None:
     folder_of(tmp_path / "a", family)

@@ -20,7 +20,8 @@ from tests.interop.huggingface import marian
 from tests.serving.browser import CHROMIUM, DRIVER, MISSING, browser
 from tests.serving.client import Running, start
 from tests.serving.conftest import CAPTIONS, CARDS
-from zoo.data.languages import language_name, short_codes
+from zoo.data.languages import find_language, language_name, short_codes
+from zoo.errors import DecodingError
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import Registry, default_registry
 from zoo.serving.checkpoints import Checkpoints, Served
@@ -55,6 +56,25 @@ def holding(registry: Registry, *given: Served) -> Checkpoints:
 def running(many: Path) -> Iterator[Running]:
     with start(f"captions={CARDS / CAPTIONS}", str(many), "--workers", "1") as server:
         yield server
+
+
+@pytest.mark.parametrize(
+    ("given", "codes", "meant"),
+    [
+        ("pt_BR", ("por_Latn", "eng_Latn"), "por_Latn"), ("pt-BR", ("pt", "en"), "pt"),
+        ("fr_XX", ("fra_Latn",), "fra_Latn"), ("Deutsch", ("de_DE", "en_XX"), "de_DE"),
+        ("eng_Latn", ("en_XX",), "en_XX"), ("zho_Hant", ("zho_Hans",), "zho_Hant"),
+        ("pt_BR", ("pt_PT", "pt_XX"), "pt_XX"), ("deu_Latn", ("de_DE",), "deu_Latn"),
+        ("sr_Latn", ("srp_Cyrl",), "sr_Latn"), ("src", ("en",), "src"), ("", ("en",), ""),
+    ],
+)  # fmt: skip
+def test_codes_with_a_country_and_other_names_are_known(
+    given: str, codes: tuple[str, ...], meant: str
+) -> None:
+    """Another script or country is not meant: what is not known is given back."""
+    assert find_language(given, codes) == meant
+    with pytest.raises(DecodingError, match="'zh_CN' is ambiguous: it may be zho_Hans or zho_Hant"):
+        find_language("zh_CN", CODES)
 
 
 def test_short_codes_are_those_that_mean_one_language() -> None:

@@ -166,6 +166,11 @@ def find_language(given: str, codes: Collection[str]) -> str:
     fitting = [code for code in codes if code.casefold() == given.casefold()]
     group = _groups().get(given.casefold(), {given.casefold()})
     fitting = fitting or [code for code in codes if _language(code) in group]
+    if not fitting:  # Deutsch, pt_BR
+        group = _groups().get(named_language(given), {""})
+        fitting = [
+            c for c in codes if _language(c) in group and _fits(_variant(given), _variant(c))
+        ]
     if len(fitting) > 1:
         raise DecodingError(
             f"language {given!r} is ambiguous", _listed(fitting), "Name one of these"
@@ -187,6 +192,12 @@ def _language(code: str) -> str:
 def _variant(code: str) -> str:
     """Return the script or country of a code, or nothing."""
     return code[len(_language(code)) + 1 :].casefold()
+
+
+def _fits(given: str, own: str) -> bool:
+    """Return whether a script or country may mean another: not one that differs."""
+    anything = ("", "xx")  # mBART has `en_XX`
+    return given in (*anything, own) or own in anything or len(given) < len(own) == len("Latn")
 
 
 def _canonical(code: str) -> str:

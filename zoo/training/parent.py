@@ -11,7 +11,7 @@ import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import TRAINING, trained_on
-from zoo.data.languages import is_language
+from zoo.data.languages import named_language
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
@@ -69,7 +69,7 @@ class Parent:
             DecodingError: it lacks one of the languages.
         """
         sides = (self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer)
-        named = all(is_language(code) or any(code in side.tags for side in sides)
+        named = all(named_language(code) or any(code in side.tags for side in sides)
                     for code in dataset.languages)  # fmt: skip
         if not any(side.tags for side in sides) or not named:
             return self
