@@ -1,5 +1,6 @@
 """Warnings about what makes runs fail, the summary of a run, and how Python shows progress."""
 
+import itertools
 import json
 import math
 import re
@@ -126,6 +127,42 @@ def test_targets_that_are_their_sources_are_warned_about(parallel: Path, tmp_pat
     assert "targets are copies of their sources: the model will learn to copy" in texts
     other = tsv(tmp_path / "c.tsv", [("a dog", "a dog"), ("a cat", "eine Katze")] * 20)
     assert "copies" not in " ".join(warnings_of(tmp_path, other))
+
+
+def test_damaged_characters_are_warned_about(tmp_path: Path) -> None:
+    good = [(f"a bear {n}", f"ein Bär {n}, «größer»") for n in range(30)]
+    assert "encoding" not in " ".join(warnings_of(tmp_path, tsv(tmp_path / "a.tsv", good)))
+    twice = [(a, b.encode().decode("cp1252", "replace")) for a, b in good]
+    texts = " ".join(warnings_of(tmp_path, tsv(tmp_path / "b.tsv", twice)))
+    assert "30 of the first 30 pairs have UTF-8 that was read as another encoding" in texts
+    assert "such as 'BÃ¤r' for 'Bär'" in texts
+    lost = [(a, b.encode("cp1252").decode("utf-8", "replace")) for a, b in good]
+    texts = " ".join(warnings_of(tmp_path, tsv(tmp_path / "c.tsv", lost)))
+    assert "30 of the first 30 pairs have the character \ufffd" in texts
+    some = tsv(tmp_path / "d.tsv", [*good, *lost[:3], *twice[:3]])
+    assert " of the first 36 pairs have" not in " ".join(warnings_of(tmp_path, some))
+
+
+def test_lines_that_are_no_pairs_are_warned_about(tmp_path: Path) -> None:
+    lengths = [n * 7 % 13 + 2 for n in range(1500)]
+    pairs = [(" ".join(["dog"] * n), " ".join(["Hund"] * (n + n % 3))) for n in lengths]
+
+    def warned(some: list[tuple[str, str]], languages: str = ":en-de") -> str:
+        file = tmp_path / "c.tsv"
+        texts = warnings_of(tmp_path, f"{tsv(file, some)}{languages}")
+        return " ".join(text for text in texts if "no pair" in text)
+
+    def shifted(some: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(a, b) for (a, _), (_, b) in itertools.pairwise(some)]
+
+    assert not warned(pairs)
+    assert "in the pairs 1 to 1,000, and in 1 further thousand: a source" in warned(shifted(pairs))
+    late = pairs[:1000] + shifted(pairs[1000:])
+    assert "in the pairs 1,001 to 1,499: a source" in warned(late)
+    assert not warned(shifted(pairs), languages=""), "perhaps no translations"
+    assert not warned(shifted(pairs[:200])), "too few"
+    alike = [(f"a dog runs {a[:3]}", f"ein Hund rennt {b[:4]}") for a, b in shifted(pairs)]
+    assert not warned(alike), "all of one length"
 
 
 def test_quotes_of_a_spreadsheet_are_warned_about(tmp_path: Path) -> None:
