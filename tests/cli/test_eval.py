@@ -190,6 +190,40 @@ def test_a_source_that_is_too_long_is_translated_in_parts(
     assert warning in scores.problems
 
 
+def test_the_languages_are_those_of_the_data(run: Run, tmp_path: Path) -> None:
+    """Where a checkpoint has several: it wrote its default one, whatever the references were."""
+    pytest.importorskip("sentencepiece", reason="the extra `sentencepiece` is not installed")
+    from tests.interop.test_families import folder_of
+
+    folder_of(tmp_path / "nllb", "nllb")
+    texts = ["A dog runs.", "Two men are cooking."]
+    (tmp_path / "d.tsv").write_text("".join(f"{text}\tUn chien.\n" for text in texts))
+    translator = zoo.load(tmp_path / "nllb")
+
+    def written(languages: str, *options: str) -> list[str]:
+        data, out = f"{tmp_path / 'd.tsv'}{languages}", tmp_path / "out.txt"
+        given = ("--metric", "chrf", "--max-length", "6", "--no-recommended", *options)
+        result = run("eval", str(tmp_path / "nllb"), "--data", data, "--out", str(out), *given)
+        assert result.exit_code == 0, result.output
+        return out.read_text(encoding="utf-8").splitlines()
+
+    def expected(target: str) -> list[str]:
+        chosen = translator.for_languages("en", target)
+        return chosen.translate(texts, max_length=6, recommended=False, split=False)
+
+    assert written(":en-fr") == written(":eng_Latn-fr_FR") == expected("fr")
+    assert written("") == written(":src-tgt") == expected("de") != expected("fr")
+    assert written(":en-fr", "--target-lang", "de") == expected("de")
+    french = f"{tmp_path / 'd.tsv'}:en-fr"
+    warning = "nllb: it translates eng_Latn to deu_Latn, and the data is en to fr"
+    assert warning in " ".join(translator.evaluate(french, max_length=3).problems)
+    chosen = translator.for_languages("en", "fr")
+    assert warning not in " ".join(chosen.evaluate(french, max_length=3).problems)
+    data = f"{tmp_path / 'd.tsv'}:en-is"
+    result = run("eval", str(tmp_path / "nllb"), "--data", data)
+    failed(result, "no target language 'is'")
+
+
 def test_lowercase(run: Run, checkpoint: Path, tmp_path: Path, data: str) -> None:
     lines = Path(data).read_text(encoding="utf-8").splitlines()
     upper = tmp_path / "upper.tsv"

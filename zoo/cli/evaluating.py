@@ -117,15 +117,15 @@ def eval_(
     dataset = find_dataset(registry, data)
     split, items = read_items(dataset, split, limit, several_references)
     others = _before_translating(output, against, registry, items)
-    wanted = (registry, device, precision)
+    wanted = (registry, device, precision, engine, dataset.languages)
     prefix = search["source_prefix"] = reading.pop("source_prefix")
-    translators = [load_translator((checkpoint, *more), *wanted, engine, reading, prefix)]
+    translators = [load_translator((checkpoint, *more), *wanted, reading, prefix)]
     using = _metrics(registry, translators[0], orders, lowercase, names, dataset)
     effective = translators[0].search_options(search, recommended=recommended)
     how = {"split": sentences, "recommended": recommended, **search}
     texts = _translate(translators[0], items, split, how, output)
     if against is not None and others is None:
-        translators.append(load_translator((against,), *wanted, engine, languages=reading))
+        translators.append(load_translator((against,), *wanted, reading))
         others = _translate(translators[1], items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
     _warn([*_others(translators, dataset, split), *using.problems], texts, items, scores)

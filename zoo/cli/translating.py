@@ -181,12 +181,14 @@ def load_translator(
     device: str,
     precision: Precision = "float32",
     engine: str | None = None,
+    of_data: tuple[str, str] = ("", ""),
     languages: Mapping[str, str] | None = None,
     source_prefix: str = "",
 ) -> Translator:
     """Load a checkpoint, or several as an ensemble; pull those that are not on this machine.
 
-    A source prefix that is none of the first one's known tags is warned of.
+    A source prefix that is none of the first one's known tags is warned of. Languages that are not
+    given are those `of_data`, where the checkpoint can choose among several.
     """
     folders = [located(name, registry) for name in checkpoints]
     known = source_prefixes(folders[0]) if source_prefix else []
@@ -194,12 +196,16 @@ def load_translator(
         tags = ", ".join(map(repr, known))
         say(f"Warning: {checkpoints[0]} was scored with other source prefixes: {tags}")
     # Imports torch: a wrong name is reported before.
+    from zoo.translation.languages import languages_of
     from zoo.translation.loading import load
 
     translator = load(
         *folders, device=device, precision=precision, engine=engine, registry=registry
     )
-    return translator.for_languages(**(languages or {}))
+    of_data = languages_of(translator.checkpoint, of_data)
+    chosen = dict(zip(("source_lang", "target_lang"), of_data, strict=True))
+    chosen |= {name: code for name, code in (languages or {}).items() if code}
+    return translator.for_languages(**chosen)
 
 
 def _lines_of(translation: Translation, *, as_json: bool, with_scores: bool) -> Iterator[str]:

@@ -145,8 +145,8 @@ def given_items(
     data: str | os.PathLike[str] | Iterable[PairLike],
     split: str | None,
     limit: int | None,
-) -> tuple[list[Item], tuple[str, ...]]:
-    """Return what to score, and the names of the metrics of its dataset.
+) -> tuple[list[Item], tuple[str, ...], tuple[str, str]]:
+    """Return what to score, and the names of the metrics and the languages of its dataset.
 
     Args:
         registry: where a dataset is looked up.
@@ -165,14 +165,14 @@ def given_items(
     if isinstance(data, str | os.PathLike):
         data = os.fspath(data)
         dataset = find_dataset(registry, data)
-        return read_items(dataset, split, limit)[1], dataset.metrics
+        return read_items(dataset, split, limit)[1], dataset.metrics, dataset.languages
     if split is not None:
         why = f"split {shown(split)} is of a dataset, and pairs are given"
         raise DataError("these pairs cannot be read", why)
     items = items_to_score(islice(checked_pairs(data), limit and min(limit, sys.maxsize)), False)
     if not items:
         raise DataError("nothing to score", "there are no pairs")
-    return items, ()
+    return items, (), ("", "")
 
 
 def is_file_spec(spec: str) -> bool:

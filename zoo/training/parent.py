@@ -11,13 +11,12 @@ import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import TRAINING, trained_on
-from zoo.data.languages import named_language
 from zoo.files import TEXT_LIMIT, read_json
 from zoo.interop.locate import locate
 from zoo.registry.declarations import Dataset
 from zoo.registry.open_shelf import name_of
 from zoo.registry.registry import Registry
-from zoo.translation.languages import choose
+from zoo.translation.languages import choose, languages_of
 from zoo.translation.loading import load
 from zoo.translation.translator import Translator
 
@@ -68,12 +67,10 @@ class Parent:
         Raises:
             DecodingError: it lacks one of the languages.
         """
-        sides = (self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer)
-        named = all(named_language(code) or any(code in side.tags for side in sides)
-                    for code in dataset.languages)  # fmt: skip
-        if not any(side.tags for side in sides) or not named:
+        chosen = languages_of(self.checkpoint, dataset.languages)
+        if not any(chosen):
             return self
-        return replace(self, translator=Translator(choose(self.checkpoint, *dataset.languages)))
+        return replace(self, translator=Translator(choose(self.checkpoint, *chosen)))
 
     def dataset(self, registry: Registry) -> Dataset | None:
         """Return the dataset that it was trained on, or None."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.data.languages import find_language, is_language, same_language
+from zoo.data.languages import find_language, is_language, named_language, same_language
 from zoo.errors import DecodingError
 
 
@@ -37,6 +37,18 @@ def choose(checkpoint: Checkpoint, source: str, target: str) -> Checkpoint:
     return replace(checkpoint, source_tokenizer=reads, target_tokenizer=writes, about=about)
 
 
+def languages_of(checkpoint: Checkpoint, languages: tuple[str, str]) -> tuple[str, str]:
+    """Return the languages of data to choose; empty ones if a checkpoint has no tags to choose by.
+
+    Nor is there a choice if a name of data is no language and no tag, such as `src`.
+    """
+    sides = (checkpoint.source_tokenizer, checkpoint.target_tokenizer)
+    named = all(
+        named_language(code) or any(code in side.tags for side in sides) for code in languages
+    )
+    return languages if named and any(side.tags for side in sides) else ("", "")
+
+
 def _first(given: str, codes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the codes with the chosen language first, if it is among them."""
     code = find_language(given, codes) if given else ""
@@ -53,9 +65,14 @@ def _check_only(given: str, languages: Sequence[str], does: str) -> None:
 
 
 def other_languages(checkpoint: Checkpoint, languages: tuple[str, str]) -> list[str]:
-    """Return a warning if data is of other languages than a checkpoint translates, or nothing."""
+    """Return a warning if data is of other languages than a checkpoint translates, or nothing.
+
+    Of several that tags choose, it translates the chosen ones.
+    """
     about = checkpoint.about
     sides = about.source_languages, about.target_languages
+    if checkpoint.source_tokenizer.tags or checkpoint.target_tokenizer.tags:
+        sides = about.source_languages[:1], about.target_languages[:1]
     known = all(sides) and all(map(is_language, languages))
     if not known or all(
         any(same_language(code, one) for one in side)

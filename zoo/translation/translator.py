@@ -19,7 +19,7 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry
 from zoo.translation.attention import Attention, compute_attention
-from zoo.translation.languages import choose
+from zoo.translation.languages import choose, other_languages
 from zoo.translation.options import (
     WINDOW,
     Options,
@@ -334,16 +334,16 @@ class Translator:
         """
         from zoo.evaluation.metrics import make_metrics, score
 
-        registry = self._search.registry
-        items, names = given_items(registry, data, split, plain_number(limit))
+        checkpoint, registry = self.checkpoint, self._search.registry
+        items, names, languages = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         made = [*self.stream(sources, split=sentences, long_texts="split", **options)]
-        tokenizer = self.checkpoint.target_tokenizer
-        names = metrics_of_data(registry, names, self.checkpoint.about.data)
-        using = make_metrics(registry.metrics, tokenizer=tokenizer, names=names)
+        names = metrics_of_data(registry, names, checkpoint.about.data)
+        using = make_metrics(registry.metrics, tokenizer=checkpoint.target_tokenizer, names=names)
         scores = score([one.text for one in made], references, using, sources=sources, resamples=0)
         whole = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
-        return replace(scores, problems=(*using.problems, *scores.problems, *whole))
+        notes = (*scores.problems, *whole, *other_languages(checkpoint, languages))
+        return replace(scores, problems=(*using.problems, *notes))
 
     def read_whole(self, sources: Sequence[Source]) -> list[str]:
         """Return a warning if sources were read whole that `translate` reads otherwise."""
