@@ -15,6 +15,7 @@ from num2words import num2words
 
 import zoo
 from tests.conftest import SLOW
+from tests.forked import python
 
 TOP = Path(__file__).parents[1]
 SCRIPTS = (
@@ -61,10 +62,11 @@ for script in sys.argv[1:]:
 
 
 def test_the_scripts_print_their_help() -> None:
-    command = [sys.executable, "-c", PROGRAM, *(str(TOP / script) for script in SCRIPTS)]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
+    scripts = [str(TOP / script) for script in SCRIPTS]
+    done = subprocess.run([*python(), "-c", PROGRAM, *scripts], cwd=TOP, capture_output=True,
+                          text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == command[3:]
+    assert done.stdout.split() == scripts
 
 
 def test_the_slow_files_that_start_first_exist() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from tests.forked import python
 from zoo.cli import process
 from zoo.cli.output import check_writable, is_stream
 from zoo.errors import DataError
@@ -170,9 +171,9 @@ PROGRAM = [sys.executable, "-m", "zoo"]
 def test_output_that_is_open_or_a_device_is_continued(checkpoint: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
-    command = [*PROGRAM, "translate", str(checkpoint), "the dog a runs", "--out", "/dev/stdout"]
+    words = ["-m", "zoo", "translate", str(checkpoint), "the dog a runs", "--out", "/dev/stdout"]
     with log.open("a") as output:
-        subprocess.run(command, stdout=output, check=True)
+        subprocess.run([*python(), *words], stdout=output, check=True)
     first, *translated = log.read_text().splitlines()
     assert first == "before"
     assert len(translated) == 1

@@ -2,12 +2,12 @@
 
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers, writers
+from tests.forked import python
 from zoo.registry.builtin import top
 
 FILES = {reader.name: reader for reader in readers.files()}
@@ -33,7 +33,7 @@ def test_changed_folders_and_requests_are_read_or_refused(tmp_path: Path) -> Non
     """
     call = f"read_changed_folders(Path({str(tmp_path)!r}))"
     code = f"from tests.core.test_campaigns import *; {call}"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=top())
+    subprocess.run([*python(), "-c", code], check=True, cwd=top())
 
 
 def read_changed_folders(tmp_path: Path) -> None:

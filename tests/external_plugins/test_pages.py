@@ -78,6 +78,8 @@ def variables(environment: Environment) -> dict[str, str]:
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads 0 as "no isolation"
         "PIP_FIND_LINKS": str(environment.folder.parent / "packages"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        # Of packages that this environment shares; a reader's has none of them.
+        "PYTEST_ADDOPTS": "-p no:anyio -p no:faker -p no:hypothesispytest -p no:xdist",
     }
 
 

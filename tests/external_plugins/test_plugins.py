@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import zoo as package
 from tests.external_plugins.packages import BROKEN, COMMAND, GOOD, put
+from tests.forked import python
 from zoo import Architecture, hookimpl, nn
 from zoo.cli import cli
 from zoo.cli.plugins import commands_of
@@ -29,18 +30,21 @@ TOP = Path(__file__).parents[2]
 
 
 def in_process(
-    folder: Path, *arguments: str, code: int = 0, variables: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    code: int = 0,
+    variables: Mapping[str, str] | None = None,
+    start: Sequence[str] = (sys.executable,),
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a new process with the plugins that are installed in `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(folder), **(variables or {})}
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True,
-                          text=True)  # fmt: skip
+    done = subprocess.run([*start, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done
 
 
 def zoo(folder: Path, *arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
-    return in_process(folder, "-m", "zoo", *arguments, **given)
+    return in_process(folder, "-m", "zoo", *arguments, start=python(), **given)
 
 
 GOOD_ONES = 24

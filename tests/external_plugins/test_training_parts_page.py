@@ -5,13 +5,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import zoo
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_pages import snippets
+from tests.forked import python
 
 TOP = Path(__file__).parents[2]
 WHO = "worn (zoo-worn 1.0)"
@@ -67,7 +67,7 @@ def test_the_package_of_the_page_beside_a_broken_one(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
     def run(*words: str, given: object = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment,
+        return subprocess.run([*python(), *words], cwd=tmp_path, env=environment,
                               input=json.dumps(given), capture_output=True, text=True)  # fmt: skip
 
     trained = [

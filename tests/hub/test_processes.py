@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import zoo
+from tests.forked import python
 from tests.hub.helpers import ADDRESS, NAME, WEIGHTS, clean, fingerprint
 from tests.hub.server import Server
 
@@ -23,11 +25,15 @@ SHOW = (
 
 
 def run(
-    *arguments: object, home: Path, server: Server | None = None, **more: str
+    *arguments: object,
+    home: Path,
+    server: Server | None = None,
+    start: Sequence[str] = (sys.executable,),
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a clean environment with the endpoint and the variables in `more`."""
     return subprocess.run(
-        [sys.executable, *map(str, arguments)],
+        [*start, *map(str, arguments)],
         env=environment(home, server, **more),
         cwd=home,
         capture_output=True,
@@ -56,16 +62,16 @@ def test_a_checkpoint_translates_bit_for_bit_the_same_after_push_and_pull(
     home = tmp_path / "home"
     token = {"HF_TOKEN": "hf_ann", "HF_HUB_DISABLE_XET": "1"}
     sent = run("-m", "zoo", "push", checkpoint, ADDRESS, "--private", home=home, server=server,
-               **token)  # fmt: skip
+               start=python(), **token)  # fmt: skip
     assert sent.returncode == 0, sent.stderr
     other = tmp_path / "other"
     added = run("-m", "zoo", "registry", "add", "dogs", ADDRESS, home=other, server=server, **token)
     assert added.returncode == 0, added.stderr
     assert "hf_ann" not in added.stdout + added.stderr + sent.stdout + sent.stderr
-    shown = run("-c", SHOW, "dogs", *TEXTS, home=other)
+    shown = run("-c", SHOW, "dogs", *TEXTS, home=other, start=python())
     assert shown.stdout == translations(checkpoint), shown.stderr
     assert (other / ".config" / "zoo" / "registry.toml").is_file()
-    offline = run("-c", SHOW, ADDRESS, *TEXTS, home=other, HF_HUB_OFFLINE="1")
+    offline = run("-c", SHOW, ADDRESS, *TEXTS, home=other, start=python(), HF_HUB_OFFLINE="1")
     assert offline.returncode == 1, "the commit is in the cache, and the branch is not"
     written = "".join(f.read_text(errors="replace") for f in other.rglob("*") if f.is_file())
     assert "hf_ann" not in written
@@ -77,18 +83,18 @@ def test_push_and_pull_by_xet(server: Server, checkpoint: Path, tmp_path: Path) 
     server.serve_by_xet(checkpoint, store)
     command = ("-m", "zoo", "push", checkpoint, ADDRESS)
     trusted = {"ZOO_HUB_XET": "1"}
-    sent = run(*command, home=home, server=server, HF_TOKEN="hf_ann", **trusted)
+    sent = run(*command, home=home, server=server, start=python(), HF_TOKEN="hf_ann", **trusted)
     assert sent.returncode == 0, sent.stderr
     assert sent.stderr == ""
     assert server.requests("xet-write-token")
     assert not server.requests("^PUT"), "the weights are uploaded to the store"
-    shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server, **trusted)
+    shown = run("-c", SHOW, ADDRESS, *TEXTS, home=home, server=server, start=python(), **trusted)
     assert shown.stdout == translations(checkpoint), shown.stderr
     assert server.requests("xet-read-token")
     assert not server.requests("GET", port="cdn"), "the weights are downloaded from the store"
     server.log.clear()
     server.xet_folder = tmp_path / "outside"  # of the cache: the server is not trusted
-    run("-m", "zoo", "pull", ADDRESS, home=tmp_path / "other", server=server)
+    run("-m", "zoo", "pull", ADDRESS, home=tmp_path / "other", server=server, start=python())
     assert not server.requests("xet-read-token")
     assert not server.xet_folder.exists()
 
@@ -105,21 +111,23 @@ def test_23_a_pull_that_is_killed(server: Server, checkpoint: Path, tmp_path: Pa
             assert process.poll() is None, "the pull ended before the kill"
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
-    off = run("-m", "zoo", "pull", ADDRESS, "--offline", home=home)
+    pull = ("-m", "zoo", "pull")
+    off = run(*pull, ADDRESS, "--offline", home=home, start=python())
     assert off.returncode == 1
     assert "is not in the cache: requests are disabled" in off.stderr
     commit = server.repositories[NAME].branches["main"][-1].name
-    off = run("-m", "zoo", "pull", f"{ADDRESS}@{commit}", "--offline", home=home)
+    off = run(*pull, f"{ADDRESS}@{commit}", "--offline", home=home, start=python())
     assert "is not completely in the cache: it has no model.safetensors" in off.stderr
     assert off.stderr.count("\n") == 1
-    again = run("-m", "zoo", "pull", ADDRESS, home=home, server=server, HF_HUB_DISABLE_XET="1")
+    again = run(*pull, ADDRESS, home=home, server=server, start=python(), HF_HUB_DISABLE_XET="1")
     assert again.returncode == 0, again.stderr
     assert fingerprint(Path(again.stdout.strip())) == fingerprint(checkpoint)
     assert len(server.requests("GET .*/resolve/.*/config.json")) == 1, "complete files are kept"
     cache = home / ".cache" / "huggingface" / "hub"
     (left,) = cache.rglob("*.incomplete")
     os.utime(left, (0, 0))
-    assert run("-m", "zoo", "pull", ADDRESS, home=home, server=server).returncode == 0
+    done = run(*pull, ADDRESS, home=home, server=server, start=python())
+    assert done.returncode == 0, done.stderr
     clean(cache)
 
 

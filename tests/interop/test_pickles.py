@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.forked import python
 from zoo.errors import ConversionError
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import literal, plain, read_pickle
@@ -75,7 +76,7 @@ def test_objects_of_other_projects_are_read_without_them(tmp_path: Path) -> None
         torch.save({"words": words, "cfg": config, "path": path}, sys.argv[1])
     """
     file = tmp_path / "a.pt"
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(file)], check=True)
+    subprocess.run([*python(), "-c", textwrap.dedent(program), str(file)], check=True)
     content = read_pickle(file)
     assert plain(content["words"]) == {"symbols": ["<s>", "a"]}
     assert plain(content["cfg"]) == {"layers": 7}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack, _pop_mode
 
+from tests.forked import python
 from tests.laws import (
     wrong_parameters,
     wrong_randomness,
@@ -507,7 +507,7 @@ def test_every_law_has_a_fault() -> None:
 
 
 def test_the_kit_runs_from_the_command_line() -> None:
-    command = [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "--pyargs"]
+    command = [*python(), "-m", "pytest", "-vv", "-p", "no:cacheprovider", "--pyargs"]
     options = ["zoo.testing", "--zoo-architecture", "seq2seq", "-k", "shapes or step_is_pure"]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

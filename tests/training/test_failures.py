@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL, finished, same
+from tests.forked import python
 from zoo.errors import CheckpointError, TrainingError
 from zoo.files import mend_folder, read_json, write_json
 from zoo.nn.contract import BEGIN, END
@@ -143,7 +143,7 @@ def test_odd_states_are_not_used(small_run: Callable[..., Session], tmp_path: Pa
 
 def test_a_run_is_locked_by_one_process(small_run: Callable[..., Session], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "zoo", "train", "--resume", "--out", str(out)]
+    command = [*python(), "-m", "zoo", "train", "--resume", "--out", str(out)]
     with small_run():
         with pytest.raises(CheckpointError, match=r"out.run is in use: another process"):
             resume(out)

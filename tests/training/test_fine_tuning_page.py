@@ -2,11 +2,12 @@
 
 import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.external_plugins.test_pages import snippets
+from tests.forked import python
 
 TOP = Path(__file__).parents[2]
 
@@ -14,7 +15,7 @@ TOP = Path(__file__).parents[2]
 def test_the_snippets_of_the_page_run(tmp_path: Path) -> None:
     command = tmp_path / "bin" / "zoo"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m zoo "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(python())} -m zoo "$@"\n')
     command.chmod(0o755)
     environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}",
                    "PYTHONPATH": os.pathsep.join([str(TOP), str(TOP / "plugins")])}  # fmt: skip
@@ -23,7 +24,7 @@ def test_the_snippets_of_the_page_run(tmp_path: Path) -> None:
         if snippet.kind not in ("sh", "python"):
             continue
         text = re.sub(r"^(zoo train .*)$", r"\1 --steps 3", snippet.text, flags=re.MULTILINE)
-        shell = ["sh", "-ec", text] if snippet.kind == "sh" else [sys.executable, "-c", text]
+        shell = ["sh", "-ec", text] if snippet.kind == "sh" else [*python(), "-c", text]
         done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         ran += 1

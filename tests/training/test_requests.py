@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+from tests.forked import python
 from zoo.data.datasets import held_out_sources, text_hash
 from zoo.data.pairs import write_pairs
 from zoo.errors import ArgumentError, CheckpointError, ConfigError
@@ -296,7 +296,7 @@ def test_an_empty_folder_is_free(pairs: str, tmp_path: Path) -> None:
 
 
 def test_a_dash_is_standard_output(parent: Path, tmp_path: Path, run: Run) -> None:
-    command = [sys.executable, "-m", "zoo", "translate", str(parent), "a f j", "--out", "-"]
+    command = [*python(), "-m", "zoo", "translate", str(parent), "a f j", "--out", "-"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert made.stdout == run("translate", parent, "a f j").stdout
     assert not (tmp_path / "-").exists()

@@ -65,6 +65,10 @@ def compute(case: Case, model: Seq2Seq, device: str) -> Results:
 class _OneDevice(TorchDispatchMode):
     """Refuses operations on tensors of two devices, like a GPU; only copies may cross devices."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch would import its compiler to leave this class out
+
     def __torch_dispatch__(
         self,
         func: torch._ops.OpOverload[..., Any],

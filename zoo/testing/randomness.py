@@ -53,6 +53,10 @@ class _Drawing(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.drawn: list[Tensor] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch would import its compiler to leave this class out
+
     def __torch_dispatch__(
         self,
         func: torch._ops.OpOverload[..., Any],
