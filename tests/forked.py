@@ -2,8 +2,9 @@
 
 Importing torch takes more than a second of processor time, most of what a short command takes. A
 command that begins with `python()` in the place of `sys.executable` runs the same program with the
-same arguments, environment, folder and standard streams, and ends with its exit code or signal. The
-zoo and its plugins are not imported before the fork: each program imports them from its own path.
+same arguments, environment, folder and standard streams, gets SIGINT and SIGTERM, and ends with its
+exit code or signal. The zoo and its plugins are not imported before the fork: each program imports
+them from its own path.
 
 Forked processes share the seed of hashes, and end without clearing their modules. A test that
 compares what processes compute, measures a start or the memory, sends signals, or asks what is
@@ -17,9 +18,11 @@ import functools
 import io
 import json
 import os
+import shlex
 import signal
 import socket
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +33,8 @@ VARIABLES = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 """The variables of the interpreter that a forked process follows; others need a new process."""
 BYTES = 8
 """Bytes of the number that says how long a job is; a user of the server sends 0 and no job."""
+EXECUTABLE = "FORKED_EXECUTABLE"
+"""The variable with the `sys.executable` of a forked process, such as what `script` writes."""
 
 
 def python() -> list[str]:
@@ -37,6 +42,13 @@ def python() -> list[str]:
     if not hasattr(os, "pidfd_open"):  # not on Linux
         return [sys.executable]
     return [sys.executable, "-I", "-S", __file__, "run", _server()[0]]
+
+
+def script(file: Path, *words: str) -> None:
+    """Write a script that runs Python with these words and with its arguments."""
+    command = shlex.join([*python(), *words])
+    file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    file.chmod(0o755)
 
 
 @functools.cache
@@ -57,6 +69,9 @@ def _server() -> tuple[Any, ...]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if connection.connect_ex(address):
             kept = {name: os.environ[name] for name in os.environ if not name.startswith("PYTHON")}
+            kept.setdefault(
+                "GOMP_SPINCOUNT", "1000"
+            )  # as the zoo sets it, before torch is imported
             command = [sys.executable, __file__, "serve", address]
             started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        env=kept)  # fmt: skip
@@ -71,7 +86,7 @@ def _server() -> tuple[Any, ...]:
 def run(address: str, words: list[str]) -> None:
     """Run Python with these arguments in a forked process, and end as it ends."""
     given = {name for name, value in os.environ.items() if name.startswith("PYTHON") and value}
-    if words[:1] not in (["-c"], ["-m"]) or given - VARIABLES:
+    if words[words[:1] == ["-P"] :][:1] not in (["-c"], ["-m"]) or given - VARIABLES:
         os.execv(sys.executable, [sys.executable, *words])
     job: Job = words, os.getcwd(), dict(os.environ)
     content = json.dumps(job).encode()
@@ -79,6 +94,8 @@ def run(address: str, words: list[str]) -> None:
         connection.connect(address)
         socket.send_fds(connection, [len(content).to_bytes(BYTES, "big")], [0, 1, 2])
         connection.sendall(content)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda given, _: connection.sendall(bytes([given])))
         status = connection.recv(BYTES)
     code = int(status or -signal.SIGKILL)
     if code < 0:
@@ -143,13 +160,14 @@ class Server:
         self._running[child] = client
         ended = os.pidfd_open(child)
         self._watch(ended, data=functools.partial(self._end, child, ended))
-        # A client that has ended, as after a timeout, ends its process.
-        self._watch(client, data=functools.partial(self._kill, child))
+        self._watch(client, data=functools.partial(self._signal, child))
         return None
 
-    def _kill(self, child: int) -> None:
+    def _signal(self, child: int) -> None:
         if child in self._running:
-            os.kill(child, signal.SIGKILL)
+            given = self._running[child].recv(1)
+            # A client that has ended, as after a timeout, ends its process.
+            os.kill(child, given[0] if given else signal.SIGKILL)
 
     def _end(self, child: int, ended: int) -> None:
         client = self._running.pop(child)
@@ -172,14 +190,22 @@ class Server:
 def become(job: Job, path: list[str]) -> None:
     """Make this process that of a new interpreter which finds packages in these folders."""
     words, folder, environment = job
+    sys.orig_argv = [sys.executable, *words]
+    first = [folder if words[0] == "-m" else ""]
+    if words[0] == "-P":
+        first = words[:0]
+        del words[0]
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     given = environment.get("PYTHONPATH")
     before = [os.path.abspath(each) for each in given.split(os.pathsep)] if given else []
-    sys.path[:] = [folder if words[0] == "-m" else "", *dict.fromkeys([*before, *path])]
-    sys.argv, sys.orig_argv = [words[0], *words[2:]], [sys.executable, *words]
+    sys.path[:] = [*first, *dict.fromkeys([*before, *path])]
+    sys.argv = [words[0], *words[2:]]
+    sys.executable = environment.get(EXECUTABLE, sys.executable)
+    if "OMP_NUM_THREADS" in environment:
+        sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
     unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)  # it belongs to the file that was there before

@@ -8,12 +8,15 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.forked import EXECUTABLE, python, script
 
 
 @dataclass
@@ -90,13 +93,31 @@ class Running:
 
 
 @contextlib.contextmanager
-def start(*arguments: str, folder: Path | None = None, **environment: str) -> Iterator[Running]:
-    """Start `zoo serve` on a free port, in a folder; it is ready when this returns."""
+def start(
+    *arguments: str, folder: Path | None = None, forked: bool = False, **environment: str
+) -> Iterator[Running]:
+    """Start `zoo serve` on a free port, in a folder; it is ready when this returns.
+
+    With `forked`, it and its workers are forked processes, for tests that are not about processes.
+    """
     # As the command `zoo`, which finds no modules in the current folder.
-    command = [sys.executable, "-P", "-m", "zoo", "serve", "--port", "0", *arguments]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **environment}
-    )
+    command = ["-P", "-m", "zoo", "serve", "--port", "0", *arguments]
+    variables = {**os.environ, **environment}
+    with tempfile.TemporaryDirectory() as scripts:
+        if forked:
+            variables[EXECUTABLE] = f"{scripts}/python"
+            script(Path(scripts, "python"))
+        process = subprocess.Popen(
+            [*(python() if forked else [sys.executable]), *command],
+            stderr=subprocess.PIPE, text=True, cwd=folder, env=variables,
+        )  # fmt: skip
+        with ended_at_last(process) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def ended_at_last(process: "subprocess.Popen[str]") -> Iterator[Running]:
+    """Wait until a server is ready, and end it."""
     running = Running(process, 0)
     assert process.stderr is not None
     listening = threading.Event()

@@ -90,7 +90,7 @@ def test_languages_of_a_shared_vocabulary_are_told_apart() -> None:
     pair = [str(CARDS / f"transformer-tiny.tatoeba-{one}-76k") for one in ("en-fr", "fr-en")]
     both = [str(CARDS / CAPTIONS), *pair]
     texts = {"en": "Where is the station?", "fr": "Je ne sais pas.", "": "日本"}
-    with start(*both, "--workers", "1") as server:
+    with start(*both, "--workers", "1", forked=True) as server:
         for language, text in texts.items():
             first, second = server.send("/detect", {"q": text}).json
             assert {first["language"], second["language"]} == {"en", "fr"}
@@ -104,7 +104,7 @@ def test_languages_of_a_shared_vocabulary_are_told_apart() -> None:
 def test_languages_of_many_texts_are_detected_in_batches_as_those_of_one() -> None:
     pair = [str(CARDS / f"transformer-tiny.tatoeba-{one}-76k") for one in ("en-fr", "fr-en")]
     texts = ["Where is the station?", "Je ne sais pas.", "table", "日本", "Oui " * 60]
-    with start(*pair, "--workers", "1") as server:
+    with start(*pair, "--workers", "1", forked=True) as server:
         alone = [server.send("/detect", {"q": text}).json[0] for text in texts]
         assert {one["language"] for one in alone} == {"en", "fr"}
         before = server.metric("zoo_batch_texts_count")
@@ -288,7 +288,7 @@ def test_attention_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:
     folder = tmp_path / "changing"
     shutil.copytree(CARDS / NUMBERS, folder)
-    with start(str(folder), "--workers", "1") as server:
+    with start(str(folder), "--workers", "1", forked=True) as server:
         assert server.send("/languages").json[0]["targets"] == ["fr"]
         assert server.send("/api/models").json["models"][0]["decoding"] == {}
         shutil.rmtree(folder)

@@ -20,7 +20,7 @@ def test_the_server_translates_with_an_engine(tmp_path: Path) -> None:
     folder = write(made, tmp_path / "toy")
     cache = tmp_path / "cache"
     how = ("--workers", "1", "--engine", "ctranslate2")
-    with start(str(folder), *how, ZOO_CACHE=str(cache)) as server:
+    with start(str(folder), *how, forked=True, ZOO_CACHE=str(cache)) as server:
         expected = Translator(made).translate(SOURCES)
         assert server.translate("toy", *SOURCES) == expected
         assert [path.name for path in (cache / "exports").iterdir()] == ["ctranslate2"]

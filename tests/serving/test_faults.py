@@ -160,7 +160,7 @@ def test_names_with_a_slash_and_modules_in_the_current_folder(tmp_path: Path) ->
     (tmp_path / "queue.py").write_text("raise SystemExit('not the module that was meant')")
     name = "tiny/numbers"
     arguments = (f"{name}={CARDS / NUMBERS}", "--workers", "1")
-    with start(*arguments, folder=tmp_path) as server:
+    with start(*arguments, folder=tmp_path, forked=True) as server:
         assert server.send("/api/models/tiny%2Fnumbers").json["name"] == name
         assert server.translate(name, "four") == ["quatre"]
 
@@ -277,7 +277,7 @@ def allowing() -> Iterator[Running]:
     options = ["--allow-host", "Example.ORG", "--allow-host", "bücher.example"]
     # A browser leaves out the port that the scheme has by default.
     options += ["--allow-host", "[2001:DB8::1]", "--allow-origin", f"{SITE}:443", "--workers", "1"]
-    with start(str(CARDS / NUMBERS), *options, ZOO_API_KEY=KEY) as running:
+    with start(str(CARDS / NUMBERS), *options, forked=True, ZOO_API_KEY=KEY) as running:
         yield running
 
 
@@ -289,7 +289,7 @@ def test_host_names_are_allowed_as_browsers_write_them(allowing: Running) -> Non
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the system lacks IPv6")
 def test_all_addresses_are_those_of_both_kinds() -> None:
-    with start(NUMBERS, "--host", "::", "--workers", "1") as server:  # which asks 127.0.0.1
+    with start(NUMBERS, "--host", "::", "--workers", "1", forked=True) as server:  # asks 127.0.0.1
         with socket.create_connection(("::1", server.port)) as one:
             one.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             assert one.recv(100).startswith(b"HTTP/1.1 200")
@@ -356,7 +356,7 @@ def test_every_answer_has_a_strict_policy(server: Running) -> None:
 
 def test_slow_clients_are_cut_off_and_nobody_else_waits(tmp_path: Path) -> None:
     fast = ("--head-seconds", "1", "--body-seconds", "1", "--workers", "1")
-    with start(str(CARDS / NUMBERS), *fast) as server:
+    with start(str(CARDS / NUMBERS), *fast, forked=True) as server:
         head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
         slow = {
             "nothing": b"",
@@ -446,7 +446,9 @@ def test_a_worker_whose_server_was_killed_ends_without_a_message() -> None:
 
 def test_a_long_text_is_given_up_where_others_have_no_other_worker() -> None:
     with (
-        start(str(CARDS / CAPTIONS), "--workers", "1", "--long-seconds", "0.5") as server,
+        start(
+            str(CARDS / CAPTIONS), "--workers", "1", "--long-seconds", "0.5", forked=True
+        ) as server,
         ThreadPoolExecutor(1) as pool,
     ):
         server.translate(CAPTIONS, "a man")
@@ -472,7 +474,7 @@ def test_a_client_that_leaves_within_its_body_is_no_failure(server: Running) -> 
 
 
 def test_a_full_queue_answers_429_at_once() -> None:
-    with start(str(CARDS / CAPTIONS), "--queue", "20", "--workers", "1") as server:
+    with start(str(CARDS / CAPTIONS), "--queue", "20", "--workers", "1", forked=True) as server:
         asked = {"checkpoint": CAPTIONS, "texts": ["a man in a red shirt rides a horse"] * 10}
         with ThreadPoolExecutor(30) as pool:
             answers = list(pool.map(lambda _: server.send("/api/translate", asked), range(30)))
@@ -561,7 +563,7 @@ def test_all_workers_killed_is_not_ready_and_recovers(server: Running) -> None:
 def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> None:
     folder = tmp_path / "changing"
     shutil.copytree(CARDS / NUMBERS, folder)
-    with start(str(folder), str(CARDS / SEQ2SEQ), "--workers", "1") as server:
+    with start(str(folder), str(CARDS / SEQ2SEQ), "--workers", "1", forked=True) as server:
         asked = {"checkpoint": "changing", "texts": ["a man"]}
         numbers = server.translate("changing", "four")
         shutil.rmtree(folder)
@@ -582,12 +584,12 @@ def test_a_checkpoint_that_is_replaced_damaged_or_removed(tmp_path: Path) -> Non
 
 def test_models_are_evicted_within_the_memory_limit() -> None:
     checkpoints = [str(CARDS / name) for name in (NUMBERS, SEQ2SEQ, "rnnsearch-tiny.numbers-en-fr")]
-    with start(*checkpoints, "--workers", "1", "--memory", "0.004") as server:
+    with start(*checkpoints, "--workers", "1", "--memory", "0.004", forked=True) as server:
         names = [Path(one).name for one in checkpoints]
         for name in (*names, *reversed(names)):
             assert server.translate(name, "six") == [zoo.load(CARDS / name).translate("six")]
             assert server.metric("zoo_worker_model_bytes") <= 4_000_000
-    with start(str(CARDS / CAPTIONS), "--workers", "1", "--memory", "0.01") as server:
+    with start(str(CARDS / CAPTIONS), "--workers", "1", "--memory", "0.01", forked=True) as server:
         asked = {"checkpoint": CAPTIONS, "texts": ["a man"]}
         refused(server.send("/api/translate", asked), 503, "checkpoint_unavailable", "--memory")
 
@@ -621,7 +623,9 @@ def test_keys_are_asked_for_where_there_is_one(allowing: Running) -> None:
 
 
 def test_connections_over_the_limit_are_refused_and_the_rest_served() -> None:
-    with start(str(CARDS / NUMBERS), "--workers", "1", "--connections", "50") as server:
+    with start(
+        str(CARDS / NUMBERS), "--workers", "1", "--connections", "50", forked=True
+    ) as server:
         held: list[socket.socket] = []
         try:
             for _ in range(200):
@@ -671,7 +675,9 @@ def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
         return one
 
     with (
-        start(str(CARDS / CAPTIONS), "--workers", "1", "--write-seconds", "1") as server,
+        start(
+            str(CARDS / CAPTIONS), "--workers", "1", "--write-seconds", "1", forked=True
+        ) as server,
         client(server) as silent,
         client(server) as slow,
     ):

@@ -54,7 +54,7 @@ def holding(registry: Registry, *given: Served) -> Checkpoints:
 
 @pytest.fixture(scope="module")
 def running(many: Path) -> Iterator[Running]:
-    with start(f"captions={CARDS / CAPTIONS}", str(many), "--workers", "1") as server:
+    with start(f"captions={CARDS / CAPTIONS}", str(many), "--workers", "1", forked=True) as server:
         yield server
 
 

@@ -596,7 +596,7 @@ def test_no_html_from_text_names_cards_or_tokens(chromium: Browser, tmp_path: Pa
     value["model"]["merges"] = merges
     tokenizer.write_text(json.dumps(value))
     chromium.console()
-    with start(str(folder), "--workers", "1") as server:
+    with start(str(folder), "--workers", "1", forked=True) as server:
         for view in VIEWS:
             for given in (f"A man. {EVIL}", "A man rides a horse."):
                 chromium.open(address(server, view=view, checkpoint=EVIL, text=given))
@@ -655,7 +655,7 @@ def test_the_page_works_below_a_path_of_a_reverse_proxy(chromium: Browser, serve
 
 def test_errors_are_shown_and_a_key_can_be_given(chromium: Browser) -> None:
     key = "clé-ключ"
-    with start(str(CARDS / NUMBERS), "--workers", "1", ZOO_API_KEY=key) as server:
+    with start(str(CARDS / NUMBERS), "--workers", "1", forked=True, ZOO_API_KEY=key) as server:
         chromium.open(f"{server.url}/")
         assert "API key" in text(chromium, "#status")
         chromium.one("#key-value").send_keys(f"{key}\n")

@@ -36,7 +36,7 @@ def test_options_of_each_command_exist(line: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_curl_command_gets_two_translations() -> None:
     (line,) = (line for line in COMMANDS if line.startswith("curl "))
-    with start(f"captions={CARDS / CAPTIONS}", "--workers", "1") as server:
+    with start(f"captions={CARDS / CAPTIONS}", "--workers", "1", forked=True) as server:
         command = [*shlex.split(line), "--silent"]
         command = [word.replace(":8000", f":{server.port}") for word in command]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -2,22 +2,19 @@
 
 import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
 from tests.external_plugins.test_pages import snippets
-from tests.forked import python
+from tests.forked import python, script
 
 TOP = Path(__file__).parents[2]
 
 
 def test_the_snippets_of_the_page_run(tmp_path: Path) -> None:
-    command = tmp_path / "bin" / "zoo"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.join(python())} -m zoo "$@"\n')
-    command.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}",
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin" / "zoo", "-m", "zoo")
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
                    "PYTHONPATH": os.pathsep.join([str(TOP), str(TOP / "plugins")])}  # fmt: skip
     ran = 0
     for snippet in snippets("fine-tuning"):
