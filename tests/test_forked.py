@@ -41,6 +41,7 @@ def test_a_forked_process_is_like_a_new_one(name: str, tmp_path: Path) -> None:
     (tmp_path / "site" / "shown.py").write_text(SHOW, encoding="utf-8")
     path = os.pathsep.join([str(tmp_path / "site"), "relative"])
     environment = {**os.environ, "PYTHONPATH": path, "ADDED": "é"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # `sys.flags` are those of the server
 
     def result(start: list[str]) -> tuple[int, str, str]:
         done = subprocess.run([*start, *PROGRAMS[name]], cwd=tmp_path, env=environment,
