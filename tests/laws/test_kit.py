@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack, _pop_mode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.forked import python
 from tests.laws import (
@@ -504,6 +505,13 @@ def test_every_law_has_a_fault() -> None:
     of_another_network = {law.name for law in LAWS if law.of == "own search"}
     faulty = {fault.law for fault in WRONG.values()}
     assert faulty | tested_above | of_another_network == set(LAW)
+
+
+def test_the_modes_of_laws_do_not_make_torch_import_its_compiler() -> None:
+    modes = [one for one in TorchDispatchMode.__subclasses__() if one.__module__[:4] == "zoo."]
+    assert {mode.__name__ for mode in modes} >= {"_Drawing", "_OneDevice"}
+    # What torch wraps to be left out by the compiler imports it when it is first called.
+    assert not [mode for mode in modes if hasattr(mode.__torch_dispatch__, "__wrapped__")]
 
 
 def test_the_kit_runs_from_the_command_line() -> None:
