@@ -107,8 +107,9 @@ def read_words(folder: Path) -> frozenset[str]:
     file = folder / WORDS
     if not file.is_file():
         return frozenset()
-    words = read_text(file, SIZE_LIMIT).split("\n")
-    if words.pop() or len(words) > MOST or not all(0 < len(word) <= LONGEST for word in words):
+    text = read_text(file, SIZE_LIMIT)
+    *words, rest = text.split("\n") if text.count("\n") <= MOST else [text]
+    if rest or not all(0 < len(word) <= LONGEST for word in words):
         raise CheckpointError(
             f"{file} is no list of words",
             f"it must have at most {MOST:,} lines of 1 to {LONGEST} characters",
