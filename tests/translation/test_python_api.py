@@ -247,7 +247,9 @@ def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> 
         assert shown.startswith("<table>")
         assert not any(tag in shown for tag in ("<script", "<b>", "<i>"))
         assert "&lt;" in shown
-    assert details._repr_html_().count("<tr>") == 4
+    known = details._replace(unseen_words=())
+    assert known._repr_html_().count("<tr>") == 4
+    assert "<th>words not learned</th>" in known._replace(unseen_words=("dog",))._repr_html_()
     table = translator.attention("one", "un")._repr_html_()
     assert table.count("<tr>") == 1 + len(translator.attention("one", "un").queries("cross"))
 

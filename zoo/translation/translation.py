@@ -59,10 +59,12 @@ class Translation(NamedTuple):
         return all(hypothesis.finished for hypothesis in self.hypotheses)
 
     def _repr_html_(self) -> str:
-        """Return the source, the translation and its score as HTML, for notebooks."""
+        """Return the source, the translation, its score and what it guessed as HTML."""
         rows = [("source", self.source), ("translation", self.text)]
         rows += [(f"alternative {i}", one.text) for i, one in enumerate(self.alternatives, 1)]
         rows.append(("log probability", f"{self.score:.4f}"))
+        if self.unseen_words:
+            rows.append(("words not learned", ", ".join(self.unseen_words)))
         cells = (
             f"<tr><th>{name}</th><td style='text-align: left; white-space: pre-wrap'>"
             f"{html.escape(text)}</td></tr>"
