@@ -33,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     translator = zoo.load(options.checkpoint)
     data = translator.checkpoint.about.data
-    items, _ = given_items(default_registry(), data, "validation", options.sentences)
+    items, *_ = given_items(default_registry(), data, "validation", options.sentences)
     made = translator.translate([item.source for item in items], details=True)
     for name, wanted in (("no unseen word", False), ("unseen words", True)):
         some = [i for i, one in enumerate(made) if bool(one.unseen_words) == wanted]
