@@ -296,3 +296,15 @@ def test_other_shapes_of_data_are_explained(
     file = tmp_path / ("pairs.jsonl" if lines.startswith("{") else "pairs.tsv")
     file.write_text(lines, encoding="utf-8")
     failed(run("eval", checkpoint, "--data", file), *parts)
+
+
+def test_sources_with_words_that_the_model_has_not_learned_are_counted(
+    run: Run, tmp_path: Path
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("two zebras\tdeux zèbres\ntwo\tdeux\n", encoding="utf-8")
+    done = run("eval", "transformer-tiny.numbers-en-fr", "--data", f"{pairs}:en-fr")
+    assert "1 of 2 sources with words that the model has not learned" in done.stderr
+    pairs.write_text("two\tdeux\n", encoding="utf-8")
+    done = run("eval", "transformer-tiny.numbers-en-fr", "--data", f"{pairs}:en-fr")
+    assert "not learned" not in done.stderr

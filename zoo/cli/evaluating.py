@@ -257,6 +257,7 @@ def _translate(
     """Return a translation of each source, written to a file too, with a progress bar."""
     from rich.progress import Progress
 
+    from zoo.cli.translation_notes import say_guessed
     from zoo.translation.translation import in_parts
 
     with Progress(console=messages(), transient=True, disable=not shows_progress()) as bar:
@@ -272,8 +273,8 @@ def _translate(
         whole = translator.read_whole([item.source for item in items])
         for warning in (*in_parts(translations), *whole):
             say(f"Warning: {what}: {warning}")
-    texts = [translation.text for translation in translations]
-    _write_translations(output, texts)
+    say_guessed(translations, what)
+    _write_translations(output, texts := [translation.text for translation in translations])
     return texts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from zoo.cli.output import say
@@ -41,6 +41,15 @@ def with_notes(
             notes.say_all()
             notes = _Notes(what, tasks)
     notes.say_all()
+
+
+def say_guessed(translations: Sequence[Translation], what: str) -> None:
+    """Print how many of the translations of a split have guessed words, if any has."""
+    if guessed := sum(bool(one.unseen_words) for one in translations):
+        say(
+            f"Note: {what}: {guessed:,} of {counted(len(translations), 'source')} with words that "
+            "the model has not learned, whose translation is a guess"
+        )
 
 
 def untagged(translator: Translator, options: Mapping[str, Any]) -> Collection[str]:
