@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +54,15 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 def network(**config: Any) -> Transformer:
+    """Return a copy of the network with this configuration, whose first weights are slow to draw."""
+    made = copy.deepcopy(drawn(tuple(config.items())))
+    torch.manual_seed(1)
+    return made
+
+
+@functools.cache
+def drawn(items: tuple[tuple[str, Any], ...]) -> Transformer:
+    config = dict(items)
     torch.manual_seed(1)
     made = create_model("transformer-tiny", source_vocab=VOCAB, target_vocab=VOCAB, **config)
     for parameter in made.parameters():  # no bias or norm is trivial
