@@ -12,7 +12,7 @@ from click.testing import Result
 from tests.core.test_training import SMALL
 from zoo.errors import ConfigError
 from zoo.registry.events import Report
-from zoo.training import precision
+from zoo.training import benchmark, precision
 from zoo.training.request import TrainingRequest
 from zoo.training.session import begin
 
@@ -60,9 +60,9 @@ def test_timing_changes_neither_weights_nor_generators(tmp_path: Path, parallel:
 
 @pytest.mark.parametrize("name", ["rnnsearch-tiny", "transformer-tiny"])
 def test_bf16_trains_as_well_as_float32(name: str, tmp_path: Path, parallel: Path) -> None:
-    small = {**SMALL, "warmup": 20} if name == "rnnsearch-tiny" else {
+    small = {**SMALL, "warmup": 20, "save_every": 50} if name == "rnnsearch-tiny" else {
         "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
-        "tokenizer": "word", "batch_tokens": 100,
+        "tokenizer": "word", "batch_tokens": 100, "validate_every": 100,
     }  # fmt: skip
     for suffix in ("en", "de"):  # an epoch's end takes longer than its few updates
         file = parallel.with_suffix(f".{suffix}")
@@ -98,7 +98,10 @@ def test_compile_needs_a_compiler(
             device="cpu"))  # fmt: skip
 
 
-def test_train_and_bench_accept_a_precision(run: Run, tmp_path: Path, parallel: Path) -> None:
+def test_train_and_bench_accept_a_precision(
+    run: Run, tmp_path: Path, parallel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmark, "SIZE", 512)  # a matrix of 2,048 rows takes seconds
     words = [
         word for key, value in SMALL.items() for word in ("--set", f"{key}={json.dumps(value)}")
     ]

@@ -132,8 +132,11 @@ def test_training_goes_on_where_recording_fails(
         torch.testing.assert_close(actual[name], weight, rtol=0, atol=0)
 
 
+RISK = {"name": "minimum_risk", "samples": 2, "longest": 8}
+
+
 @pytest.mark.parametrize("settings", [
-    {"objective": "minimum_risk"}, {"objective": ["cross_entropy", "minimum_risk"]},
+    {"objective": RISK}, {"objective": ["cross_entropy", RISK]},
 ], ids=str)  # fmt: skip
 def test_objectives_that_read_values_are_not_recorded(
     settings: dict[str, Any], parallel: Path, tmp_path: Path, recorded: list[str]
