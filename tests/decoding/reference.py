@@ -219,15 +219,11 @@ def continuations(
     oracle: Oracle, prefix: tuple[int, ...], rules: Rules
 ) -> list[tuple[float, tuple[int, ...]]]:
     """Return every permitted continuation by one token, with its score, in order of token id."""
-    longer = [
-        (*prefix, token)
-        for token, log_prob in enumerate(oracle.next(prefix))
-        if log_prob > -math.inf
-    ]
+    before = oracle.log_probs(prefix)
     return [
-        (rules.score(tokens, oracle.log_probs(tokens)), tokens)
-        for tokens in longer
-        if rules.permit(tokens)
+        (rules.score(tokens, [*before, log_prob]), tokens)
+        for token, log_prob in enumerate(oracle.next(prefix))
+        if log_prob > -math.inf and rules.permit(tokens := (*prefix, token))
     ]
 
 
