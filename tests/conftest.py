@@ -182,6 +182,23 @@ def similar_curves_are_drawn_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def seeds_wait_for_no_missing_device() -> Iterator[None]:
+    """Let `torch.manual_seed` do nothing for kinds of devices that this machine has none of.
+
+    It would note the call, with a formatted stack, for the day when they are first used: half a
+    millisecond in each of the thousands of calls of the tests.
+    """
+    torch = sys.modules.get("torch")
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("cuda", "xpu") if torch else ():
+            if not getattr(torch, kind).is_available():
+                patch.setattr(f"torch.{kind}.random._lazy_call", lambda *given, **options: None)
+        if torch and not torch.mtia.is_available():
+            patch.setattr("torch.mtia._lazy_call", lambda *given, **options: None)
+        yield
+
+
 @pytest.fixture
 def every_curve_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.training import session

@@ -54,7 +54,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 def network(**config: Any) -> Transformer:
-    """Return a copy of the network with this configuration, whose first weights are slow to draw."""
+    """Return a copy of the network with this configuration: first weights are slow to draw."""
     made = copy.deepcopy(drawn(tuple(config.items())))
     torch.manual_seed(1)
     return made
