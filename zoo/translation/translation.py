@@ -213,10 +213,17 @@ def with_lost_numbers(one: Translation) -> Translation:
 
 
 def with_unseen_words(one: Translation, read: Iterable[str], known: frozenset[str]) -> Translation:
-    """Return a translation with the words of its parts, as they were read, that are not known."""
+    """Return a translation with the words of its parts, as they were read, that are not known.
+
+    Each of its alternatives has its own.
+    """
     if not known:
         return one
-    return one._replace(unseen_words=unseen_words(" ".join(read), one.text, known, one.copied))
+    text = " ".join(read)
+    return one._replace(
+        unseen_words=unseen_words(text, one.text, known, one.copied),
+        alternatives=tuple(with_unseen_words(other, [text], known) for other in one.alternatives),
+    )
 
 
 def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str) -> Translation:
