@@ -16,6 +16,7 @@ from zoo.checkpoint.source_words import (
     read_words,
     unseen_words,
     words_in,
+    words_of_both,
 )
 from zoo.errors import CheckpointError
 from zoo.translation.translator import Translator
@@ -30,6 +31,7 @@ KNOWN = frozenset(["the", "dog", "runs", "it", "is", "my", "t", "shirt", "überm
         ("a 3rd x_y 1990s dog", ["dog"]),
         ("See http://a.example/dogs or ann@dogs.example, he/she", ["See", "or", "he", "she"]),
         ("It ends.", ["It", "ends"]),
+        ('<a href="http://a.example">the dog</a> [runs](http://a.example)', ["the", "dog", "runs"]),
         ("u\u0308ber naïve", ["über", "naïve"]),
         ("सेब खाता है", ["सेब", "खाता", "है"]),
         ("", []),
@@ -53,6 +55,27 @@ def test_words_of_training_are_listed_by_frequency(monkeypatch: pytest.MonkeyPat
     assert list_words(texts) == {"the", "dog", "runs"}  # of equals, the first by the alphabet
 
 
+def test_few_texts_are_listed_beside_the_words_of_an_earlier_training() -> None:
+    texts = ["The dog barks.", "My T-shirt is blue.", "It runs."]
+    assert list_words(texts) == frozenset()  # each has a word of its own
+    listed = list_words(texts, KNOWN)
+    assert listed == {"the", "dog", "barks", "my", "shirt", "is", "blue", "it", "runs"}
+    assert list_words(["Elle mange.", "Il dort."], KNOWN) == frozenset()  # another language
+
+
+def test_the_words_of_two_trainings_are_no_more_than_a_file_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    new = frozenset(["dog", "cat"])
+    assert words_of_both(KNOWN, new) == KNOWN | {"cat"}
+    assert words_of_both(KNOWN, frozenset()) == words_of_both(frozenset(), new) == frozenset()
+    monkeypatch.setattr("zoo.checkpoint.source_words.MOST", len(KNOWN))
+    both = words_of_both(KNOWN, new)
+    assert both == KNOWN - {"übermut"} | {"cat"}  # the longest word is left out
+    (tmp_path / WORDS).write_text(as_text(both), encoding="utf-8")
+    assert read_words(tmp_path) == both
+
+
 @pytest.mark.parametrize(
     "texts",
     [
@@ -70,6 +93,8 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / WORDS).write_text(as_text(KNOWN), encoding="utf-8")
     assert read_words(tmp_path) == KNOWN
     assert (tmp_path / WORDS).read_text(encoding="utf-8").split() == sorted(KNOWN)
+    (tmp_path / WORDS).write_bytes(as_text(KNOWN).replace("\n", "\r\n").encode())  # by Git
+    assert read_words(tmp_path) == KNOWN
 
 
 @pytest.mark.parametrize(
@@ -84,6 +109,12 @@ def test_a_damaged_list_is_refused_in_one_line(content: str, tmp_path: Path) -> 
     (tmp_path / WORDS).write_bytes(b"\xff\n")
     with pytest.raises(CheckpointError, match="not UTF-8"):
         read_words(tmp_path)
+
+
+def test_each_alternative_has_unseen_words_of_its_own() -> None:
+    translator = zoo.load("transformer-tiny.numbers-en-fr")
+    best = translator.translate("twenty-two zebras", details=True, beam=3, n_best=3)
+    assert [one.unseen_words for one in (best, *best.alternatives)] == [("zebras",)] * 3
 
 
 def test_translations_say_which_words_are_guessed() -> None:

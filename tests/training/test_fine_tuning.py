@@ -545,3 +545,18 @@ def test_the_words_of_both_trainings_are_known_or_none(
             new_vocabulary="source",
         )  # fmt: skip
         assert zoo.load(tmp_path / name).checkpoint.words == words
+    zoo.train(
+        None, [("the dog runs .", "thex dogx runsx .")], tmp_path / "c", from_=parent, steps=1
+    )
+    assert zoo.load(tmp_path / "c").checkpoint.words == WORDS  # a single pair has no new word
+
+
+def test_words_beside_unknown_tokens_are_listed(tmp_path: Path) -> None:
+    begins = "the dog sees", "my dog sees", "the dog likes", "my dog likes"
+    names = "Ann", "Bob", "Eve", "Tom", "Zoe"
+    pairs = [(f"{begin} {name} often", "x") for name in names for begin in begins]
+    settings = {**TOKENIZERS, "vocab_size": 10}
+    zoo.train("seq2seq-tiny", pairs, tmp_path / "a", steps=1, settings=settings)
+    assert zoo.load(tmp_path / "a").checkpoint.words == frozenset(
+        ["the", "my", "dog", "sees", "likes", "often"]
+    )

@@ -110,7 +110,7 @@ def write(
             (part / SOURCE).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
             (part / TARGET).write_text(checkpoint.target_tokenizer.to_json(), encoding="utf-8")
         if checkpoint.words:
-            (part / WORDS).write_text(as_text(checkpoint.words), encoding="utf-8")
+            (part / WORDS).write_bytes(as_text(checkpoint.words).encode())
         sized = resized(card, (part / WEIGHTS).stat().st_size)  # the file has a header besides
         (part / CARD).write_text(sized, encoding="utf-8")
         (part / TRAINING).write_text(training_text(training), encoding="utf-8")

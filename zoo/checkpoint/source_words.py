@@ -40,6 +40,9 @@ NO_LETTER = re.compile(r"[\d_]")
 ADDRESS = re.compile(r"@|//|\.\b")
 """What an address of mail or the web has, and words do not."""
 
+AROUND = re.compile(r"[\s<>\[\]]+")
+"""What separates an address from other text, as in `<a href="https://a.example">word</a>`."""
+
 
 @functools.cache
 def _several_letters() -> re.Pattern[str]:
@@ -53,22 +56,35 @@ def words_in(text: str) -> list[str]:
     """
     text = text if text.isascii() else unicodedata.normalize("NFC", text)
     if ADDRESS.search(text):
-        text = " ".join(part for part in text.split() if not ADDRESS.search(part))
+        text = " ".join(part for part in AROUND.split(text) if not ADDRESS.search(part))
     words = _several_letters().findall(text)
     return [word for word in words if word.isalpha() or not NO_LETTER.search(word)]
 
 
-def list_words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words of training sources in small letters; none where they say nothing."""
+def list_words(texts: Iterable[str], known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the words of training sources in small letters; none where they say nothing.
+
+    Args:
+        texts: the sources.
+        known: the words of an earlier training, which are no source's own.
+    """
     counts: Counter[str] = Counter()
     distinct = set(texts)
     for text in distinct:
         counts.update(set(map(str.casefold, words_in(text))))
-    new = sum(any(counts[word.casefold()] == 1 for word in words_in(text)) for text in distinct)
+    own = {word for word, count in counts.items() if count == 1} - known
+    new = sum(any(word.casefold() in own for word in words_in(text)) for text in distinct)
     if new > MOSTLY_NEW * len(distinct):
         return frozenset()
-    known = [word for word in counts if len(word) <= LONGEST]
-    return frozenset(sorted(known, key=lambda word: (-counts[word], word))[:MOST])
+    words = [word for word in counts if len(word) <= LONGEST]
+    return frozenset(sorted(words, key=lambda word: (-counts[word], word))[:MOST])
+
+
+def words_of_both(old: frozenset[str], new: frozenset[str]) -> frozenset[str]:
+    """Return the words of two trainings, without the longest of too many; none if one has none."""
+    if not (old and new):
+        return frozenset()
+    return frozenset(sorted(old | new, key=lambda word: (len(word), word))[:MOST])
 
 
 def unseen_words(
@@ -107,11 +123,13 @@ def read_words(folder: Path) -> frozenset[str]:
     file = folder / WORDS
     if not file.is_file():
         return frozenset()
-    text = read_text(file, SIZE_LIMIT)
+    text = read_text(file, SIZE_LIMIT).replace("\r\n", "\n")  # as Git may write it on Windows
     *words, rest = text.split("\n") if text.count("\n") <= MOST else [text]
     if rest or not all(0 < len(word) <= LONGEST for word in words):
         raise CheckpointError(
             f"{file} is no list of words",
-            f"it must have at most {MOST:,} lines of 1 to {LONGEST} characters",
+            f"it must have at most {MOST:,} lines of 1 to {LONGEST} characters, each with a line "
+            "break at its end",
+            "The file is damaged: pull or train the checkpoint again",
         )
     return frozenset(words)

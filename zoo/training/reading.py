@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from zoo.checkpoint.about import DECODING_LIMITS, About
-from zoo.checkpoint.source_words import list_words
+from zoo.checkpoint.source_words import list_words, words_of_both
 from zoo.decoding.task import target_limits
 from zoo.nn.contract import UNKNOWN
 from zoo.registry.registry import Registry
@@ -40,6 +41,9 @@ MANY_WORDLESS = 0.2
 
 FEW_CHANGED = 2
 """Up to so many may be chance."""
+
+WITH_UNKNOWN = re.compile(r"⁇\S*")
+"""What is left of a word with an unknown token, from that on."""
 
 ENOUGH = 20
 """So many texts in small letters, and none with a capital, are no chance."""
@@ -84,14 +88,19 @@ def with_reading(about: About, data: TrainingData, registry: Registry) -> About:
     )
 
 
-def source_words(data: TrainingData, about: About) -> frozenset[str]:
+def source_words(
+    data: TrainingData, about: About, before: frozenset[str] | None = None
+) -> frozenset[str]:
     """Return the words of the training sources; none where they say nothing, or are no text.
 
     Sources of tasks that read single words are left out: what sentences have is not learned there.
+    `before` are the words of the checkpoint that is tuned, none if they are not known.
     """
-    texts = _some_sources(data, MOST_READ) if data.trained_length else []
+    texts = _some_sources(data, MOST_READ, whole=False) if data.trained_length else []
     tags = set(about.single_word_tasks)
-    return list_words(text for text in texts if leading_task(text, tags)[1] not in tags)
+    of_text = (text for text in texts if leading_task(text, tags)[1] not in tags)
+    words = list_words((WITH_UNKNOWN.sub(" ", text) for text in of_text), before or frozenset())
+    return words if before is None else words_of_both(before, words)
 
 
 def by_task(texts: Sequence[str], tasks: Collection[str]) -> dict[str, list[str]]:
@@ -147,15 +156,15 @@ def _has_layout(text: str) -> bool:
     return as_read(text, SEVERAL_SPACES) != text
 
 
-def _some_sources(data: TrainingData, count: int) -> list[str]:
-    """Return about so many training sources, evenly spaced, without those of unknown tokens."""
+def _some_sources(data: TrainingData, count: int, *, whole: bool = True) -> list[str]:
+    """Return about so many training sources, evenly spaced; if whole, without unknown tokens."""
     source, tokenizer = data.corpus.source, data.source_tokenizer
     step = max(len(source) // count, 1)
     rows = [
         source.tokens[source.starts[i] : source.starts[i + 1]].tolist()
         for i in range(0, len(source), step)
     ]
-    return [tokenizer.decode(row) for row in rows if UNKNOWN not in row]
+    return [tokenizer.decode(row) for row in rows if not (whole and UNKNOWN in row)]
 
 
 def _respelled(data: TrainingData, about: About, texts: Sequence[str]) -> int:

@@ -113,6 +113,7 @@ class Session:
         plan, data, folder = self.trainer.plan, self.trainer.data, self.trainer.folder
         self.write_curve()
         about = about_of(data, self.registry)
+        tuned = TuningRecord.read(folder.path)
         made = Checkpoint(
             folder.out.name,
             plan.model,
@@ -122,13 +123,12 @@ class Session:
             data.source_tokenizer,
             data.target_tokenizer,
             about=about,
-            words=source_words(data, about),
+            words=source_words(data, about, None if tuned is None else tuned.words),
         )
         training = self._training()
         license: Mapping[str, Any] = {}
-        if (tuned := TuningRecord.read(folder.path)) is not None:
+        if tuned is not None:
             made.about, license, rate = tuned.about, tuned.license, tuned.peak_rate
-            made.words = tuned.words_with(made.words)
             device = self.trainer.group.device
             try:
                 self.compared = tuned.compare(with_weights(made, weights, self.registry, device))

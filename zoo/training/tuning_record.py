@@ -109,10 +109,6 @@ class TuningRecord:
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(file, error) from None
 
-    def words_with(self, new: frozenset[str]) -> frozenset[str]:
-        """Return the words of both trainings, given those of the new one; none if one has none."""
-        return self.words | new if self.words and new else frozenset()
-
     def compare(self, translator: Translator) -> list[dict[str, Any]]:
         """Return the scores of each set before and after tuning, as plain values."""
         return [
