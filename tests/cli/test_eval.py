@@ -308,3 +308,14 @@ def test_sources_with_words_that_the_model_has_not_learned_are_counted(
     pairs.write_text("two\tdeux\n", encoding="utf-8")
     done = run("eval", "transformer-tiny.numbers-en-fr", "--data", f"{pairs}:en-fr")
     assert "not learned" not in done.stderr
+
+
+def test_sources_without_a_tag_of_a_task_are_warned_of(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("A dog.\tEin Hund.\nen-de: A cat.\tEine Katze.\n", encoding="utf-8")
+    done = run("eval", "transformer-tiny.tasks", "--data", f"{file}:en-de")
+    assert "Warning: all: 1 of 2 sources without a tag of a task" in done.stderr
+    assert "Give one by --source-prefix (numbers:, date:, " in done.stderr
+    options = ("--limit", 1, "--source-prefix", "en-de: ")
+    done = run("eval", "transformer-tiny.tasks", "--data", f"{file}:en-de", *options)
+    assert "without a tag" not in done.stderr

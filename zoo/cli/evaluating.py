@@ -257,7 +257,7 @@ def _translate(
     """Return a translation of each source, written to a file too, with a progress bar."""
     from rich.progress import Progress
 
-    from zoo.cli.translation_notes import say_guessed
+    from zoo.cli.translation_notes import say_of_split, untagged
     from zoo.translation.translation import in_parts
 
     with Progress(console=messages(), transient=True, disable=not shows_progress()) as bar:
@@ -273,7 +273,7 @@ def _translate(
         whole = translator.read_whole([item.source for item in items])
         for warning in (*in_parts(translations), *whole):
             say(f"Warning: {what}: {warning}")
-    say_guessed(translations, what)
+    say_of_split(translations, what, untagged(translator, how))
     _write_translations(output, texts := [translation.text for translation in translations])
     return texts
 

@@ -43,8 +43,16 @@ def with_notes(
     notes.say_all()
 
 
-def say_guessed(translations: Sequence[Translation], what: str) -> None:
-    """Print how many of the translations of a split have guessed words, if any has."""
+def say_of_split(translations: Sequence[Translation], what: str, tasks: Collection[str]) -> None:
+    """Print how many sources of a split lack a tag of a task, and how many have guessed words."""
+    sources = [one.source for one in translations if one.source.strip()] if tasks else []
+    if without := sum(not leading_task(source, tasks)[1] for source in sources):
+        known = ", ".join(tag.strip() for tag in tasks)
+        say(
+            f"Warning: {what}: {without:,} of {counted(len(translations), 'source')} without a tag "
+            "of a task at the beginning, by which a model of several knows what to do. Give one "
+            f"by --source-prefix ({known})"
+        )
     if guessed := sum(bool(one.unseen_words) for one in translations):
         say(
             f"Note: {what}: {guessed:,} of {counted(len(translations), 'source')} with words that "
