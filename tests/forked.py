@@ -53,45 +53,48 @@ def script(file: Path, *words: str) -> None:
 
 @functools.cache
 def _server() -> tuple[Any, ...]:
-    """Return the address of the server, and what must be kept while it is used.
+    """Return the name of the server, and what must be kept while it is used.
 
     The processes of a test run share one. It ends when all of them have closed their connections.
     """
     import fcntl  # these here, as a program starts faster without them
     import subprocess
-    import tempfile
 
     name = f"zoo-forked-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
-    address = os.path.join(tempfile.gettempdir(), name)
     started = None
     connection = socket.socket(socket.AF_UNIX)
     with open(__file__, encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if connection.connect_ex(address):
-            kept = {name: os.environ[name] for name in os.environ if not name.startswith("PYTHON")}
+        if connection.connect_ex(address_of(name)):
+            kept = {n: os.environ[n] for n in os.environ if not n.startswith("PYTHON")}
             kept.setdefault(
                 "GOMP_SPINCOUNT", "1000"
             )  # as the zoo sets it, before torch is imported
-            command = [sys.executable, __file__, "serve", address]
+            command = [sys.executable, __file__, "serve", name]
             started = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        env=kept)  # fmt: skip
             assert started.stdout
             with started.stdout:
                 assert started.stdout.readline() == b"ready\n"
-            connection.connect(address)
+            connection.connect(address_of(name))
         connection.sendall(bytes(BYTES))
-    return address, connection, started
+    return name, connection, started
 
 
-def run(address: str, words: list[str]) -> None:
+def address_of(name: str) -> str:
+    """Return the address of a server: one of Linux that is no file, which nothing has to remove."""
+    return f"\0{name}"
+
+
+def run(name: str, words: list[str]) -> None:
     """Run Python with these arguments in a forked process, and end as it ends."""
-    given = {name for name, value in os.environ.items() if name.startswith("PYTHON") and value}
+    given = {n for n, value in os.environ.items() if n.startswith("PYTHON") and value}
     if words[words[:1] == ["-P"] :][:1] not in (["-c"], ["-m"]) or given - VARIABLES:
         os.execv(sys.executable, [sys.executable, *words])
     job: Job = words, os.getcwd(), dict(os.environ)
     content = json.dumps(job).encode()
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(address)
+        connection.connect(address_of(name))
         socket.send_fds(connection, [len(content).to_bytes(BYTES, "big")], [0, 1, 2])
         connection.sendall(content)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -108,14 +111,11 @@ def run(address: str, words: list[str]) -> None:
 class Server:
     """Forks a process for each job, until the last user closes its connection."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, name: str) -> None:
         import selectors
 
-        self._address = address
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(address)  # of a server that was killed
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(address)
+        self._listener.bind(address_of(name))
         self._listener.listen(64)
         self._selector = selectors.DefaultSelector()
         self._watch = functools.partial(self._selector.register, events=selectors.EVENT_READ)
@@ -183,7 +183,6 @@ class Server:
         user.close()
         self._users.remove(user)
         if not self._users:
-            os.unlink(self._address)
             sys.exit()
 
 
@@ -264,12 +263,12 @@ def import_libraries() -> None:
 
 
 if __name__ == "__main__":
-    role, address, *words = sys.argv[1:]
+    role, called, *words = sys.argv[1:]
     if role == "run":
-        run(address, words)
+        run(called, words)
     del sys.path[0]  # the folder of this file
     folders = list(sys.path)
-    server = Server(address)
+    server = Server(called)
     import_libraries()
     print("ready", flush=True)
     job = server.next_job()
