@@ -103,8 +103,6 @@ def unseen_words(
     if not any(len(word) > 1 for word in rest):
         return ()
     new = [word for word in words_in(source) if word.casefold() not in known]
-    if not new:
-        return ()
     said = {word.casefold() for each in (text, *copied) for word in words_in(each)}
     return tuple(dict.fromkeys(word for word in new if word.casefold() not in said))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +18,7 @@ from zoo.evaluation.labels import BUILT_IN, metric_label
 from zoo.registry.catalogue import AUTO, Released
 from zoo.registry.declarations import Metric
 from zoo.registry.open_shelf import OpenShelf
-from zoo.registry.registry import Registry
+from zoo.registry.registry import Registry, matching
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -124,7 +123,7 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
     if kind == "metrics":  # those that need no plugin are on no shelf
         own = (Metric(each, summary, "") for each, summary in BUILT_IN.items())
         things = {**shelf, **{each.name: each for each in own}}
-    chosen = [each for each in sorted(things) if not name or fnmatchcase(each, name)]
+    chosen = matching(things, name or "*")
     if name and not chosen:
         raise UnknownNameError(shelf.kind, name, things, shelf.hint)
     if kind == "recipes":  # values only, which do not have their name

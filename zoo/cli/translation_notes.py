@@ -12,6 +12,10 @@ from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
 
+WITHOUT_TAG = (
+    "without a tag of a task at the beginning, by which a model of several knows what to do"
+)
+NOT_LEARNED = "with words that the model has not learned, whose translation is a guess"
 SHOWN = 5
 """The most words of a note."""
 
@@ -45,19 +49,19 @@ def with_notes(
 
 def say_of_split(translations: Sequence[Translation], what: str, tasks: Collection[str]) -> None:
     """Print how many sources of a split lack a tag of a task, and how many have guessed words."""
+    all_of_them = counted(len(translations), "source")
     sources = [one.source for one in translations if one.source.strip()] if tasks else []
     if without := sum(not leading_task(source, tasks)[1] for source in sources):
-        known = ", ".join(tag.strip() for tag in tasks)
         say(
-            f"Warning: {what}: {without:,} of {counted(len(translations), 'source')} without a tag "
-            "of a task at the beginning, by which a model of several knows what to do. Give one "
-            f"by --source-prefix ({known})"
+            f"Warning: {what}: {without:,} of {all_of_them} {WITHOUT_TAG}. "
+            f"Give one by --source-prefix ({_listed(tasks)})"
         )
     if guessed := sum(bool(one.unseen_words) for one in translations):
-        say(
-            f"Note: {what}: {guessed:,} of {counted(len(translations), 'source')} with words that "
-            "the model has not learned, whose translation is a guess"
-        )
+        say(f"Note: {what}: {guessed:,} of {all_of_them} {NOT_LEARNED}")
+
+
+def _listed(tasks: Collection[str]) -> str:
+    return ", ".join(tag.strip() for tag in tasks)
 
 
 def untagged(translator: Translator, options: Mapping[str, Any]) -> Collection[str]:
@@ -118,11 +122,9 @@ class _Notes:
         """Yield the notes on all translations."""
         what = self.what
         if self.without_task:
-            known = ", ".join(tag.strip() for tag in self.tasks)
             yield (
-                f"Note: {counted(len(self.without_task), what)} without a tag of a task at the "
-                f"beginning, by which a model of several knows what to do ({known})"
-                f"{self._first(self.without_task[0])}"
+                f"Note: {counted(len(self.without_task), what)} {WITHOUT_TAG} "
+                f"({_listed(self.tasks)}){self._first(self.without_task[0])}"
             )
         if self.divided:
             yield (
@@ -147,8 +149,8 @@ class _Notes:
         if self.guessed:
             words = ", ".join([*self.unseen][:SHOWN]) + ", …" * (len(self.unseen) > SHOWN)
             yield (
-                f"Note: {counted(self.guessed, what)} with words that the model has not learned, "
-                f"whose translation is a guess: {words}{self._first(self.first_guessed)}"
+                f"Note: {counted(self.guessed, what)} {NOT_LEARNED}: {words}"
+                f"{self._first(self.first_guessed)}"
             )
         if self.lacking:
             first, lost = self.lacking[0]

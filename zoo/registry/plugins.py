@@ -83,8 +83,7 @@ class Plugins:
         finally:
             if before and _working_directory() != before:
                 os.chdir(before)
-                problem = f"{plugin} changes the working directory, which was restored"
-                self.problems = list(dict.fromkeys([*self.problems, problem]))
+                self._note(f"{plugin} changes the working directory, which was restored")
 
     def implementations(self, hook: str) -> list[tuple[Plugin, pluggy.HookImpl]]:
         """Return the plugins that implement `hook`, in the order in which they were added."""
@@ -111,7 +110,10 @@ class Plugins:
                 values: Any = implementation.function(**accepted)
                 # A generator raises only while it is consumed.
                 if values is None:
-                    self._note_none(plugin, implementation.function.__name__, returns)
+                    if returns:
+                        name = implementation.function.__name__
+                        needs = "it needs `return` or `yield`, [] for nothing"
+                        self._note(f"{name} of {plugin} returned None: {needs}")
                     return []
                 return [values] if isinstance(values, str | bytes) else list(values)
         except (KeyboardInterrupt, GeneratorExit):
@@ -120,11 +122,10 @@ class Plugins:
             self.reject(plugin, error, implementation.function.__name__)
             return None
 
-    def _note_none(self, plugin: Plugin, hook: str, returns: bool) -> None:
-        """Add a problem if a hook that returns values has returned None."""
-        problem = f"{hook} of {plugin} returned None: it needs `return` or `yield`, [] for nothing"
-        if returns:
-            self.problems = list(dict.fromkeys([*self.problems, problem]))
+    def _note(self, problem: str) -> None:
+        """Add a problem, once."""
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def call(self, hook: str, **arguments: Any) -> Iterator[tuple[Plugin, list[Any]]]:
         """Yield every plugin that implements `hook` with the list of values it returned.

@@ -316,24 +316,25 @@ def _registry_of(plugins: Plugins) -> Registry:
 @checked
 def list_models(pattern: str = "*") -> list[str]:
     """Return the names of all models that match a pattern, such as `transformer*`."""
-    return _matching(default_registry().models, pattern)
+    return matching(default_registry().models, pattern)
 
 
 @checked
 def list_checkpoints(pattern: str = "*") -> list[str]:
     """Return the names of all released checkpoints that match a pattern, such as `*en-de`."""
-    return _matching(default_registry().checkpoints, pattern)
+    return matching(default_registry().checkpoints, pattern)
 
 
 @checked
 def list_datasets(pattern: str = "*") -> list[str]:
     """Return the names of all datasets that match a pattern."""
-    return _matching(default_registry().datasets, pattern)
+    return matching(default_registry().datasets, pattern)
 
 
 def _fits(name: str, package: Package) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in package.checkpoints)
 
 
-def _matching(names: Iterable[str], pattern: str) -> list[str]:
+def matching(names: Iterable[str], pattern: str) -> list[str]:
+    """Return the names that match a pattern, sorted."""
     return sorted(name for name in names if fnmatchcase(name, pattern))

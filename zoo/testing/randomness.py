@@ -111,6 +111,7 @@ def _require_seeded_weights(case: Case) -> None:
         drawn.append(drawing.drawn)
         seeds.append(given)
     one, same, other = networks
+    # How many generators a network makes may depend on the seed: the first ones are compared.
     for first, second in zip(seeds[0], seeds[2], strict=False):
         if first == second:
             what = f"numpy.random.default_rng gets the seed {first}, whatever torch's seed is"
