@@ -257,7 +257,7 @@ def test_titles_fit_the_figure() -> None:
         figure = Figure()
         canvas = FigureCanvasAgg(figure)
         lay_out(figure, attention, attention.panels("decoder", layer, head))  # type: ignore[arg-type]  # mypy widens the words
-        canvas.draw()  # type: ignore[no-untyped-call]  # matplotlib has no types for it
+        canvas.draw()
         for axes in figure.axes:
             title = axes._left_title  # type: ignore[attr-defined]  # where loc="left" is
             assert title.get_text()
