@@ -86,7 +86,7 @@ class _Attend(torch.autograd.Function):
         scores = torch.bmm(q, k.transpose(1, 2)).to(wide).mul_(q.shape[-1] ** -0.5)
         if mask is not None:
             rows, heads, n, _ = ctx.shapes[0]
-            scores.view(rows, heads, n, -1).masked_fill_(mask, -math.inf)
+            scores.view(rows, heads, n, k.shape[1]).masked_fill_(mask, -math.inf)
         weights = softmax(scores).to(q.dtype)
         ctx.save_for_backward(q, k, v, weights)
         return torch.bmm(weights, v).view(ctx.shapes[0])

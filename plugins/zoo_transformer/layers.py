@@ -51,8 +51,9 @@ class Attention(nn.Module):
 
     def split_heads(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         """Split (rows, n, parts × d) into parts of (rows, heads, n, d_h)."""
-        rows, n, _ = x.shape
-        return x.view(rows, n, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        rows, n, width = x.shape
+        head_dim = width // (parts * self.heads)  # -1 would be ambiguous without rows
+        return x.view(rows, n, parts, self.heads, head_dim).permute(2, 0, 3, 1, 4).unbind(0)
 
     def merge_heads(self, x: Tensor) -> Tensor:
         """Concatenate the heads of (rows, heads, n, d_h) and map them by W_h: (rows, n, d)."""

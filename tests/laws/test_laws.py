@@ -8,6 +8,7 @@ from torch import Tensor
 
 from zoo.nn import Step, Tree
 from zoo.nn.build import network_type
+from zoo.nn.tree import plain_tensors
 from zoo.registry.registry import default_registry
 from zoo.testing import LAWS, BrokenLawError, Law, case, case_of, masking
 
@@ -189,6 +190,16 @@ def test_attention_has_every_layer_and_head(architecture: str) -> None:
     kinds = {kind: tuple(weights.shape[1:3]) for kind, weights in output.attention.items()}
     assert kinds == KINDS[architecture]
     assert set(encoded.attention) | set(step.attention) == set(kinds)
+
+
+@pytest.mark.parametrize("architecture", sorted(default_registry().architectures))
+def test_a_batch_without_sentences_has_an_empty_memory(architecture: str) -> None:
+    """Transformers could not split the heads of no rows: torch called the size -1 ambiguous."""
+    tried = case(architecture)
+    for gradient in (True, False):
+        with torch.set_grad_enabled(gradient):
+            memory = tried.model.encode(tried.source[:0], tried.mask[:0]).memory
+        assert {len(tensor) for tensor in plain_tensors(memory)} == {0}
 
 
 @pytest.mark.parametrize("architecture", KINDS)
