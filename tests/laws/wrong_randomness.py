@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -95,16 +97,46 @@ def some_weights_of_one_seed() -> Made:
     return of_one_seed("manual_seed")
 
 
-@wrong("randomness_is_seeded", "numpy.random.default_rng gets the seed 3, whatever torch's")
-def some_weights_of_one_seed_of_numpy() -> Made:
+def of_numbers(draw: Callable[[int], Any]) -> type[Network]:
+    """Return a network some of whose weights are numbers that `draw` returns."""
+
     class Seeds(Network):
         def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
             super().__init__(config, source_vocab, target_vocab)
-            numbers = np.random.default_rng(3).normal(size=self.inner.weight.shape)
+            weight = self.inner.weight
+            numbers = torch.tensor(draw(weight.numel())).view_as(weight)
             with torch.no_grad():
-                self.inner.weight.copy_(torch.from_numpy(numbers))
+                weight.copy_(numbers)
 
     return Seeds
+
+
+@wrong("randomness_is_seeded", "numpy.random.default_rng gets the seed 3, whatever torch's")
+def some_weights_of_one_seed_of_numpy() -> Made:
+    return of_numbers(lambda count: np.random.default_rng(3).normal(size=count))
+
+
+@wrong("randomness_is_seeded", "numpy.random.RandomState gets the seed 4, whatever torch's")
+def some_weights_of_a_state_of_numpy() -> Made:
+    return of_numbers(lambda count: np.random.RandomState(4).normal(size=count))
+
+
+@wrong("randomness_is_seeded", "random.Random gets the seed 5, whatever torch's")
+def some_weights_of_one_seed_of_python() -> Made:
+    return of_numbers(lambda count: [*map(random.Random(5).gauss, [0.0] * count, [1.0] * count)])
+
+
+@wrong("randomness_is_seeded", "in training, random.Random gets the seed 6, whatever torch's")
+def one_seed_of_python_in_training() -> Made:
+    class Drops(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            after = super().next(words, before)
+            if self.training:
+                drawn = random.Random(6)
+                after = after * torch.tensor([drawn.random() > 0.1 for _ in range(after.shape[-1])])
+            return after
+
+    return Drops
 
 
 @wrong("batches_are_independent", "the module keeps a tensor of the batch as `last`")

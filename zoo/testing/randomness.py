@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -105,17 +106,13 @@ def _require_seeded_weights(case: Case) -> None:
     networks, states, drawn, seeds = [], [], [], []
     for seed in (12, 12, 13):
         torch.manual_seed(seed)
-        with _Drawing() as drawing, _seeds_of_numpy() as given:
+        with _Drawing() as drawing, _seeds_of_others() as given:
             networks.append(dict(case.rebuild().named_parameters()))
         states.append(torch.get_rng_state())
         drawn.append(drawing.drawn)
         seeds.append(given)
     one, same, other = networks
-    # How many generators a network makes may depend on the seed: the first ones are compared.
-    for first, second in zip(seeds[0], seeds[2], strict=False):
-        if first == second:
-            what = f"numpy.random.default_rng gets the seed {first}, whatever torch's seed is"
-            raise BrokenLawError(what)
+    _require_other_seeds(seeds[0], seeds[2])
     for name, weight in one.items():
         if not torch.equal(weight, same[name]):
             raise BrokenLawError(f"two networks of one seed differ in {name}")
@@ -131,18 +128,44 @@ def _require_seeded_weights(case: Case) -> None:
 
 
 @contextlib.contextmanager
-def _seeds_of_numpy() -> Iterator[list[str]]:
-    """Keep the seeds that `numpy.random.default_rng` gets."""
+def _seeds_of_others() -> Iterator[list[str]]:
+    """Keep the seeds that the generators of numpy and of Python get, each with the generator."""
     given: list[str] = []
+
+    def keep(name: str, *args: Any, **keywords: Any) -> None:
+        for seed in (*args, *keywords.values()):
+            if seed is not None and " at 0x" not in repr(seed):  # an address says nothing
+                given.append(f"{name} gets the seed {seed!r}")
+
+    def kept_class(name: str, kind: type) -> type:
+        def init(self: Any, *args: Any, **keywords: Any) -> None:
+            keep(name, *args, **keywords)
+            kind.__init__(self, *args, **keywords)  # type: ignore[misc]  # not of an instance
+
+        return type(kind.__name__, (kind,), {"__init__": init})
+
+    def kept(*args: Any, **keywords: Any) -> np.random.Generator:
+        keep("numpy.random.default_rng", *args, **keywords)
+        return make(*args, **keywords)
+
     make = np.random.default_rng
-
-    def kept(seed: Any = None) -> np.random.Generator:
-        if seed is not None:
-            given.append(repr(seed))
-        return make(seed)
-
-    with mock.patch.object(np.random, "default_rng", kept):
+    state = kept_class("numpy.random.RandomState", np.random.RandomState)
+    with (
+        mock.patch.object(np.random, "default_rng", kept),
+        mock.patch.object(np.random, "RandomState", state),
+        mock.patch.object(random, "Random", kept_class("random.Random", random.Random)),
+    ):
         yield given
+
+
+def _require_other_seeds(given: Sequence[str], others: Sequence[str], when: str = "") -> None:
+    """Make sure that generators get another seed with another seed of torch.
+
+    How many a network makes may depend on the seed: the first ones are compared.
+    """
+    for first, second in zip(given, others, strict=False):
+        if first == second:
+            raise BrokenLawError(f"{when}{first}, whatever torch's seed is")
 
 
 def _are_equal(numbers: Tensor, others: Tensor) -> bool:
@@ -154,13 +177,15 @@ def _are_equal(numbers: Tensor, others: Tensor) -> bool:
 
 def _require_seeded_training(case: Case) -> None:
     """Compute training passes with one seed and with another."""
-    logits, states = [], []
+    logits, states, seeds = [], [], []
     case.model.train()
     try:
         for seed in (11, 11, 12):
             torch.manual_seed(seed)
-            logits.append(case.model(case.source, case.mask, case.target).logits)
+            with _seeds_of_others() as given:
+                logits.append(case.model(case.source, case.mask, case.target).logits)
             states.append(torch.get_rng_state())
+            seeds.append(given)
     finally:
         case.model.eval()
     if not torch.equal(logits[0], logits[1]):
@@ -168,6 +193,7 @@ def _require_seeded_training(case: Case) -> None:
             "two training passes of one seed differ: some random numbers do not come from torch's "
             "default generator"
         )
+    _require_other_seeds(seeds[0], seeds[2], "in training, ")
     if torch.equal(states[0], states[2]):
         raise BrokenLawError("in training, the network sets the seed of torch's default generator")
 
