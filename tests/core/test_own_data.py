@@ -296,6 +296,25 @@ def test_tsv_of_words_may_begin_with_names_of_languages(tmp_path: Path) -> None:
     assert file_dataset(str(file)).load("all")[0] == Pair("English", "French")
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["source\ttarget\n", "source\ttarget\none\tun\n", "Input\tOutput\n" + "one\tun\n" * 5]
+    + [f"{names}\none two\tun deux\n" for names in ("en\tfr", "english\tfrench", "src\ttgt")],
+)
+def test_names_of_columns_are_refused_in_short_files_too(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match="has the names of columns in its first line, "):
+        list(zoo.read_tsv(file))
+
+
+@pytest.mark.parametrize("content", ["en\tfr\n", "no\tnon\nyes\toui\n"])
+def test_short_files_of_words_are_read(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.tsv"
+    file.write_text(content, encoding="utf-8")
+    assert len(list(zoo.read_tsv(file))) == content.count("\n")
+
+
 def test_tsv_of_quotations_is_read(tmp_path: Path) -> None:
     file = tmp_path / "p.tsv"
     rows = ['"Go."\t« Va. »', '"Go" and "stay"\t"Va" et "reste"', 'an inch: 1"\tun pouce'] * 3
@@ -327,6 +346,10 @@ def test_a_packed_file_without_its_suffix_is_named_as_such(
     ("a、😀\té\r\n".encode("utf-16-le"), "line 1, has a NUL .* Convert it: iconv -f UTF-16LE"),
     (b"ab\0\tb\n", "line 1, has a NUL byte: .* or text in UTF-16. Convert it to UTF-8$"),
     ("a\tb\n".encode("utf-16"), "is in UTF-16. Convert it: iconv -f UTF-16 -t UTF-8 .*p.* > NEW"),
+    ("a\tb\n".encode("utf-32"), "is in UTF-32. Convert it: iconv -f UTF-32 -t UTF-8 .*p.* > NEW"),
+    ("\ufeffa\tb\n".encode("utf-32-be"), "is in UTF-32. Convert it: iconv -f UTF-32 -t UTF-8"),
+    ("é\tb\n".encode("utf-32-le"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-32LE"),
+    ("a\tb\n".encode("utf-32-be"), "line 1, has a NUL byte: .* Convert it: iconv -f UTF-32BE"),
     (b"caf\xe9\tb\n", "byte 4 .* from Windows: iconv -f WINDOWS-1252 -t UTF-8 .*p.* > NEW"),
     (b"a\tb\rc\td\r", "line 1, has a carriage return inside: its lines may .* < .*p.* > NEW$"),
 ])  # fmt: skip

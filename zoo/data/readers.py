@@ -37,7 +37,15 @@ NUMBERED = 20
 """How many lines of a file show whether its first column numbers them."""
 
 SHOWN_BY = 1_000
-"""How many bytes of a line show whether it is text in UTF-16."""
+"""How many bytes of a line show whether it is text in UTF-16 or UTF-32."""
+
+MARKED = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),  # which begins with the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+"""Byte order marks, and the encodings of files that begin with them."""
 
 CHUNK_LIMIT = 5_000_000
 """The weight, such as characters, at which a chunk ends before it has its number of items."""
@@ -115,14 +123,17 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
     """
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
-    if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError(f"{file} is in UTF-16", "", f"Convert it: {_conversion(file, 'UTF-16')}")
+        if marked := next((name for mark, name in MARKED if line.startswith(mark)), ""):
+            raise DataError(
+                f"{file} is in {marked}", "", f"Convert it: {_conversion(file, marked)}"
+            )
     if b"\0" in line:
-        encoding = "UTF-16BE" if line[:1] == b"\0" else "UTF-16LE"
+        encoding = "UTF-32" if line[:4].count(0) == 3 else "UTF-16"
+        encoding += "BE" if line[:1] == b"\0" else "LE"
         advice = "Convert it to UTF-8"
         if number == 1 and b"\0" in line[:2] and _may_be(line, encoding):
             advice = f"Convert it: {_conversion(file, encoding)}"
-        why = "it is not text, or text in UTF-16"
+        why = f"it is not text, or text in {encoding[:6]}"
         raise DataError(f"{file}, line {number}, has a NUL byte", why, advice)
     if number == 1 and b"\r" in line.rstrip(b"\r\n"):
         raise DataError(
@@ -141,7 +152,7 @@ def decode_bytes(line: bytes, number: int, file: str) -> str:
 
 
 def _may_be(line: bytes, encoding: str) -> bool:
-    """Return whether the start of a line is text in UTF-16, without characters that no text has."""
+    """Return whether the start of a line is text in an encoding, of characters that texts have."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(line[:SHOWN_BY])
     return "\ufffd" not in text and all(
         character in "\t\r" or unicodedata.category(character) not in ("Cc", "Cn", "Co")

@@ -100,14 +100,17 @@ def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
     """Make sure that the first line is a pair, and not the names of the columns.
 
     They are names where most of the next lines have several words: of a list of words they may be
-    the first pair. Two names of one language are a pair too.
+    the first pair, unless they are `source` and `target` or the like. Two names of one language are
+    a pair too.
 
     Raises:
         DataError: it is not.
     """
-    names = [cell.strip() for cell in rows[0][:2]] if len(rows) > 2 else []
+    names = [cell.strip() for cell in rows[0][:2]] if rows else []
     several = sum(" " in row[0].strip() for row in rows[1:])
-    if len({name.casefold() for name in names}) < 2 or 2 * several < len(rows) - 1:
+    roles = all(len(name) > SHORT_NAME and name.casefold() in ROLES for name in names)
+    sentences = several > 0 and 2 * several >= len(rows) - 1
+    if len({name.casefold() for name in names}) < 2 or not (roles or sentences):
         return
     source, target = map(named_language, names)
     if all(map(_names_column, names)) and not (source and source == target):
