@@ -95,12 +95,21 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / WORDS).read_text(encoding="utf-8").split() == sorted(KNOWN)
     (tmp_path / WORDS).write_bytes(as_text(KNOWN).replace("\n", "\r\n").encode())  # by Git
     assert read_words(tmp_path) == KNOWN
+    (tmp_path / WORDS).write_text("runs\ndog\nruns\n", encoding="utf-8")
+    assert read_words(tmp_path) == {"dog", "runs"}  # another order and repetitions change nothing
+    words = list_words(f"{end} ΜΑΪ́ΟΥ सेब x²y K\u0301a ﬁn" for end in (".", "!", "?"))
+    (tmp_path / WORDS).write_text(as_text(words), encoding="utf-8")
+    assert read_words(tmp_path) == words
+    assert len(words) == 5
 
 
 @pytest.mark.parametrize(
     "content",
-    ["dog", "\n", "dog\n\ncat\n", "d" * (LONGEST + 1) + "\n", "\n".join(map(str, range(MOST + 2)))],
-)
+    [
+        "dog", "\n", "dog\n\ncat\n", "d" * (LONGEST + 1) + "\n", "dog\n" * (MOST + 1),
+        "Dog\n", "dog\n\0\0\n", "the dog\n", "dog\t12\n", "dog-house\n", "dog\rcat\n",
+    ],
+)  # fmt: skip
 def test_a_damaged_list_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
     (tmp_path / WORDS).write_text(content, encoding="utf-8")
     with pytest.raises(CheckpointError, match="is no list of words") as error:

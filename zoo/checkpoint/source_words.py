@@ -123,11 +123,19 @@ def read_words(folder: Path) -> frozenset[str]:
         return frozenset()
     text = read_text(file, SIZE_LIMIT).replace("\r\n", "\n")  # as Git may write it on Windows
     *words, rest = text.split("\n") if text.count("\n") <= MOST else [text]
-    if rest or not all(0 < len(word) <= LONGEST for word in words):
+    lines = not rest and all(0 < len(word) <= LONGEST for word in words)
+    # Capitals would never be equal to a word of a text. Order and repetitions change nothing.
+    if not lines or text.casefold() != text or any(map(_is_no_letter, {*text} - {"\n"})):
         raise CheckpointError(
             f"{file} is no list of words",
-            f"it must have at most {MOST:,} lines of 1 to {LONGEST} characters, each with a line "
-            "break at its end",
+            f"it must have at most {MOST:,} lines of 1 to {LONGEST} small letters, each with a "
+            "line break at its end",
             "The file is damaged: pull or train the checkpoint again",
         )
     return frozenset(words)
+
+
+def _is_no_letter(character: str) -> bool:
+    """Return whether a character is in no word: a control, a space, a mark or a digit."""
+    category = unicodedata.category(character)
+    return category[0] in "PSZ" or category in ("Cc", "Nd")
