@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,37 @@ def test_data_of_other_languages_is_said_to_be_so(run: Run, tmp_path: Path) -> N
     tuned = run("train", "--from", NAME, "--data", tmp_path / "a:fr-en", "--out", tmp_path / "out",
                 "--steps", 1)  # fmt: skip
     assert "and the data is fr to en" in tuned.stderr
+
+
+def test_exchanged_sides_of_data_are_said_to_be_so(run: Run, tmp_path: Path) -> None:
+    """The words of the training sources are in the checkpoint: here the targets have them."""
+    words = ["twenty-one", "ninety-two thousand", "three hundred", "seven", "eleven", "twelve"] * 4
+    mots = ["vingt et un", "quatre-vingt-douze mille", "trois cents", "sept", "onze", "douze"] * 4
+    pairs = list(zip(words, mots, strict=True))
+    (tmp_path / "right.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    (tmp_path / "wrong.tsv").write_text("".join(f"{b}\t{a}\n" for a, b in pairs))
+    said = (f"Warning: {NAME}: its training sources had 100% of the words of the targets, and 0% "
+            "of those of the sources: they may be exchanged. The source comes first")  # fmt: skip
+    for command in (
+        ["eval", NAME],
+        ["train", "--from", NAME, "--out", tmp_path / "out", "--steps", 1],
+    ):
+        for name, expected in (
+            ("right.tsv", False),
+            ("wrong.tsv", True),
+            ("wrong.tsv:en-fr", True),
+        ):
+            result = run(*command, "--data", tmp_path / name)
+            assert (said in " ".join(result.stderr.split())) == expected
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
+            shutil.rmtree(tmp_path / "out.run", ignore_errors=True)
+        few = run(*command, "--data", tmp_path / "wrong.tsv", "--limit", 3)
+        assert "be exchanged" not in few.stderr
+    translator = zoo.load(NAME)
+    assert (
+        said.removeprefix("Warning: ") in translator.evaluate([(b, a) for a, b in pairs]).problems
+    )
+    assert translator.evaluate(pairs).problems == ()
 
 
 def test_validation_data_without_pairs_is_refused(run: Run, tmp_path: Path) -> None:

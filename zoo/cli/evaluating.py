@@ -128,7 +128,7 @@ def eval_(
         translators.append(load_translator((against,), *wanted, reading))
         others = _translate(translators[1], items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translators, dataset, split), *using.problems], texts, items, scores)
+    _warn([*_others(translators, dataset, split, items), *using.problems], texts, items, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -166,18 +166,14 @@ def _own_data(checkpoint: str, split: str | None, registry: Registry) -> tuple[s
     raise DataError("nothing to score", why, "Give --data, such as --data pairs.tsv")
 
 
-def _write_translations(output: Path | None, texts: Sequence[str]) -> None:
-    if output is not None:
-        lines = (f"{' '.join(text.splitlines())}\n" for text in texts)
-        with open_output(output) as file:
-            file.write("".join(lines).encode())
-
-
-def _others(translators: list[Translator], dataset: Dataset, split: str) -> list[str]:
+def _others(
+    translators: list[Translator], dataset: Dataset, split: str, items: Sequence[Item]
+) -> list[str]:
     """Return warnings if the data is of other languages than checkpoints, or the first's own."""
     from zoo.translation.languages import other_languages
 
-    warnings = [w for t in translators for w in other_languages(t.checkpoint, dataset.languages)]
+    checkpoints, given = [each.checkpoint for each in translators], (dataset.languages, items)
+    warnings = [warning for each in checkpoints for warning in other_languages(each, *given)]
     data = translators[0].checkpoint.about.data
     if dataset.name == data and split in ("all", "train"):
         splits = dataset.splits if split == "all" else ()
@@ -274,7 +270,10 @@ def _translate(
         for warning in (*in_parts(translations), *whole):
             say(f"Warning: {what}: {warning}")
     say_of_split(translations, what, untagged(translator, how))
-    _write_translations(output, texts := [translation.text for translation in translations])
+    texts = [translation.text for translation in translations]
+    if output is not None:
+        with open_output(output) as file:
+            file.write("".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode())
     return texts
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from torch import Tensor
 from zoo.checkpoint.about import About, one_line
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.tensors import read_tensors
-from zoo.data.datasets import find_dataset
+from zoo.data.datasets import find_dataset, items_to_score
 from zoo.data.features import Features
 from zoo.errors import CheckpointError, ZooError
 from zoo.evaluation.labels import metric_label
@@ -41,7 +42,7 @@ from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan
 from zoo.training.reading import longer_targets, with_reading
 from zoo.training.request import TrainingRequest
-from zoo.translation.languages import other_languages
+from zoo.translation.languages import COMPARED, other_languages
 from zoo.translation.translator import Translator
 
 WEIGHTS, PARENT = "initial.safetensors", "parent.json"
@@ -185,7 +186,9 @@ def make_record(
     if plan.validation is not None:
         validating = find_dataset(registry, plan.validation)
     sets: list[tuple[str, str, Sequence[Pair]]] = []
-    others = other_languages(parent.checkpoint, data.dataset.languages)
+    first = islice(data.dataset.stream("train", plan.limit), COMPARED)
+    items = items_to_score(first, several_references=False)
+    others = other_languages(parent.checkpoint, data.dataset.languages, items)
     notes = [f"Warning: {warning}" for warning in others]
     if "test" in data.dataset.splits and plan.validation is None:
         sets.append((data.dataset.name, "test", data.dataset.load("test", plan.limit)))

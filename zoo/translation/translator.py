@@ -342,7 +342,7 @@ class Translator:
         using = make_metrics(registry.metrics, tokenizer=checkpoint.target_tokenizer, names=names)
         scores = score([one.text for one in made], references, using, sources=sources, resamples=0)
         whole = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
-        notes = (*scores.problems, *whole, *other_languages(checkpoint, languages))
+        notes = (*scores.problems, *whole, *other_languages(checkpoint, languages, items))
         return replace(scores, problems=(*using.problems, *notes))
 
     def read_whole(self, sources: Sequence[Source]) -> list[str]:
