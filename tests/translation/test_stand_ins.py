@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.translation.copying import copied
+from zoo.translation.copying import copied, unread
 from zoo.translation.garbled_names import garbled_names, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
@@ -452,3 +452,14 @@ def test_names_with_letters_of_another_language_are_copied(
 ) -> None:
     spans = unknown_names(text, translation, lambda _: False, lambda w: w == "Noé", language)
     assert [text[slice(*span)] for span in spans] == names
+
+
+@pytest.mark.parametrize("alignment", [None, (), ((0, 0), (0, 1))])
+def test_a_word_that_is_not_read_is_aligned_to_itself(
+    alignment: tuple[tuple[int, int], ...] | None,
+) -> None:
+    """Also where the network has written nothing for it."""
+    before = {(0, 0): [Translation("→", "", alignment=alignment, unknown=True)]}
+    ((_, (one,)),) = unread([Part(0, 0, "", "→", ([3],))], before)
+    assert (one.text, one.copied) == ("→", ("→",))
+    assert one.alignment == (None if alignment is None else ((0, 0),))

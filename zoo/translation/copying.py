@@ -106,7 +106,7 @@ def _as_they_are(
 def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
     """Yield words without known letters as they are."""
     for part, before in _without_known_letters(parts, translated):
-        pairs = before[0].alignment and ((0, 0),)
+        pairs = None if before[0].alignment is None else ((0, 0),)
         one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
         yield part.key, [one, *before[1:]]
 
