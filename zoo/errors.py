@@ -197,16 +197,24 @@ class PluginWarning(UserWarning):
     """A broken part of a plugin is left out."""
 
 
+def plain_name(name: str) -> str:
+    """Return a name without the differences that people forget: capitals and underscores."""
+    return name.lower().replace("_", "-")
+
+
 def did_you_mean(name: str, known: Iterable[str], most: int = 3, begin: str = "did") -> str:
     """Return the question whether names that look like another are meant: `did you mean beam?`.
 
-    The nearest is first. It is empty if none is near, or for a long name.
+    That is the one which differs in capitals and underscores alone; or else those that have the
+    name as a part, the shortest first, and then the nearest. It is empty for a long name.
     """
     if len(name) > NAME_LIMIT:
         return ""
-    lowered = {k.lower(): k for k in known}
-    matches = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)
-    return f"{begin} you mean {' or '.join(lowered[k] for k in matches)}?" if matches else ""
+    plain, given = {plain_name(k): k for k in known}, plain_name(name)
+    parts = sorted((k for k in plain if len(given) > 2 and given in k), key=len)
+    near = difflib.get_close_matches(given, plain, n=most, cutoff=0.6)
+    matches = [plain[k] for k in dict.fromkeys((*parts, *near))][: 1 if given in plain else most]
+    return f"{begin} you mean {' or '.join(matches)}?" if matches else ""
 
 
 def in_brackets(hint: str) -> str:

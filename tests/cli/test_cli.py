@@ -271,6 +271,12 @@ def test_unknown_names(run: Run, tmp_path: Path, checkpoint: Path) -> None:
     failed(run("translate", "rnnsearch-tiny.numbers-en-de", "one"), near)
     own = ("its checkpoints are rnnsearch-tiny.", ", rnnsearch-tiny.numbers-en-fr")
     failed(run("translate", "rnnsearch-tiny", "one"), "it is the name of a model", *own)
+    failed(run("translate", "RNNsearch_tiny", "one"), "it is the name of a model", *own)
+    failed(run("translate", "g2p-en", "one"), "tiny.g2p-en or ", "See `zoo list checkpoints`")
+    repository = "a repository of the Hugging Face Hub is hf://ann/captions"
+    failed(run("translate", "hf:ann/captions", "one"), repository)
+    tune = "It is a checkpoint: load it, or tune it with `zoo train --from rnnsearch-tiny.g2p-en`"
+    failed(run("train", "rnnsearch-tiny.g2p-en", "--data", "shift", *out), "rnnsearch-tiny? ", tune)
     failed(run("eval", "t5-small", "--data", "shift"), "Train one: zoo train t5-small")
     failed(run("eval", checkpoint, "--data", "shift", "--split", "tets"), "no split 'tets'")
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from zoo import hookimpl
-from zoo.errors import UnknownNameError
+from zoo.errors import UnknownNameError, did_you_mean
 from zoo.registry.api import API
 from zoo.registry.owners import Owner, Plugin
 from zoo.registry.plugins import Plugins
@@ -57,6 +57,20 @@ def test_the_error_for_an_unknown_name_suggests_near_names() -> None:
     message = "unknown metric 'chrff': did you mean chrf? See `zoo eval --help`"
     with pytest.raises(UnknownNameError, match=re.escape(message)):
         shelf.find("chrff")
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("Transformer_Tiny", "transformer-tiny"),  # it differs in what people forget
+    ("en-fr", "tiny.en-fr or tiny.numbers-en-fr or large.numbers-en-fr"),  # parts of names
+    ("numbers-en-fx", "tiny.numbers-en-fr or large.numbers-en-fr"),
+    ("embeding_dim", "embedding_dim"),
+    ("en", ""),  # it is a part of too many
+    ("y" * 101, ""),
+])  # fmt: skip
+def test_near_names_have_a_name_as_a_part_or_look_like_it(name: str, meant: str) -> None:
+    known = ["large.numbers-en-fr", "tiny.numbers-en-fr", "tiny.en-fr", "transformer-tiny",
+             "transformer-tiny-2", "embedding_dim"]  # fmt: skip
+    assert did_you_mean(name, known) == (meant and f"did you mean {meant}?")
 
 
 def test_what_is_no_text_is_an_unknown_name() -> None:

@@ -126,7 +126,7 @@ def create_model(
         ZooError: the name is unknown, its plugin is missing, or a value does not fit.
     """
     registry = registry or default_registry()
-    entry = registry.models.find(name)
+    entry = registry.find_model(name)
     sizes = (
         entry.source_vocab if source_vocab is None else source_vocab,
         entry.target_vocab if target_vocab is None else target_vocab,

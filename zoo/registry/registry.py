@@ -14,7 +14,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from zoo.errors import NAME_LIMIT, CheckpointError, PluginError, did_you_mean, unexpanded
+from zoo.errors import (
+    NAME_LIMIT,
+    CheckpointError,
+    PluginError,
+    UnknownNameError,
+    did_you_mean,
+    plain_name,
+    unexpanded,
+)
 from zoo.registry import catalogue
 from zoo.registry.arguments import checked
 from zoo.registry.catalogue import Model, Package, Released
@@ -142,6 +150,17 @@ class Registry:
             raise PluginError(f"architecture {architecture!r} has no plugin")
         return plugin
 
+    def find_model(self, name: str) -> Model:
+        """Return a model.
+
+        Raises:
+            UnknownNameError: there is none; near names are suggested, or it is a checkpoint.
+        """
+        if isinstance(name, str) and name in self.checkpoints and name not in self.models:
+            do = f"It is a checkpoint: load it, or tune it with `zoo train --from {name}`"
+            raise UnknownNameError("model", name, [self.checkpoints[name].model], do)
+        return self.models.find(name)
+
     def config(self, model: str, overrides: Mapping[str, Any] | None = None) -> Config:
         """Return a model's configuration, with some values overridden.
 
@@ -150,7 +169,7 @@ class Registry:
             PluginError: no plugin that loaded brings its architecture.
             ConfigError: some keys or values do not fit; the message lists all of them.
         """
-        entry = self.models.find(model)
+        entry = self.find_model(model)
         config_type = self.architecture(entry.architecture).config_type()
         values = {**entry.config, **(overrides or {})}
         return config_type.parse(values, f"configuration of {model}")
@@ -170,22 +189,21 @@ class Registry:
         for package in self.absent_packages(name):
             why = f"it is in the package {package.name} ({package.terms})"
             return CheckpointError(what, why, f"pip install {package.name}")
-        if name in self.models:
-            own = sorted(c.name for c in self.checkpoints.values() if c.model == name)
+        if model := next((m for m in self.models if plain_name(m) == plain_name(name)), ""):
+            own = sorted(c.name for c in self.checkpoints.values() if c.model == model)
             listed = f"; its checkpoints are {', '.join(own)}" if own else ""
-            next = "" if own else f"Train one: zoo train {name} --data DATA --out OUT"
-            return CheckpointError(what, f"it is the name of a model{listed}", next)
+            do = "" if own else f"Train one: zoo train {model} --data DATA --out OUT"
+            return CheckpointError(what, f"it is the name of a model{listed}", do)
         if guess := did_you_mean(name, self.checkpoints):
-            return CheckpointError(what, guess)
+            return CheckpointError(what, guess, "See `zoo list checkpoints`")
         why = "it is not a folder, an address or the name of a released checkpoint"
-        next = "See `zoo list checkpoints`, or train one with `zoo train`"
+        do = "See `zoo list checkpoints`, or train one with `zoo train`"
         if reason := unexpanded(name):
-            why, next = reason, "Write the path in full"
-        elif re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-            next = (
-                f"See `zoo list checkpoints`; a repository of the Hugging Face Hub is hf://{name}"
-            )
-        return CheckpointError(what, why, next)
+            why, do = reason, "Write the path in full"
+        elif repository := re.fullmatch(r"(?:hf:/?)?([\w.-]+/[\w.-]+)", name):
+            address = f"hf://{repository[1]}"
+            do = f"See `zoo list checkpoints`; a repository of the Hugging Face Hub is {address}"
+        return CheckpointError(what, why, do)
 
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""

@@ -42,7 +42,7 @@ def first_plan(registry: Registry, request: TrainingRequest) -> tuple[Plan, Auto
     needed = _needed(fixed)
     plan = make_plan(registry, request, needed)
     dataset = plan.dataset(registry)
-    entry = registry.models.find(request.model)
+    entry = registry.find_model(request.model)
     counted = corpus_statistics(dataset.stream("train", request.limit))
     vocabulary = max(entry.source_vocab, entry.target_vocab)
     choice = choose(counted, plan.config, vocabulary, fixed)

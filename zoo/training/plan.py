@@ -139,7 +139,7 @@ def make_plan(
     """
     data = absolute(registry, request.data)
     validation = absolute(registry, request.validation)
-    entry = registry.models.find(request.model)
+    entry = registry.find_model(request.model)
     config_type = registry.architecture(entry.architecture).config_type()
     layered = _layered(registry, request, chosen or {})
     config, recipe = resolve(registry, request, config_type, *layered)
@@ -301,7 +301,7 @@ def _layered(
     registry: Registry, request: TrainingRequest, chosen: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values of configuration and recipe before the request's settings."""
-    entry = registry.models.find(request.model)
+    entry = registry.find_model(request.model)
     data = AUTO if uses_auto(registry, request) else request.data
     names = recipe_names(registry, request.model, data)
     of_data, *of_model = (registry.recipes.get(name, {}) for name in names)
