@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import difflib
+import errno
 import math
 import os
 import re
@@ -234,6 +235,17 @@ def writing(path: object, kind: type[ZooError] = CheckpointError) -> Iterator[No
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise kind(f"{path} cannot be written", reason, "Choose another place") from error
+
+
+@contextlib.contextmanager
+def naming_full_disk(path: object) -> Iterator[None]:
+    """Name what is being written in errors of a full disk, in which the system names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def unexpanded(path: str | os.PathLike[str]) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from zoo.errors import CheckpointError, LockedError
+from zoo.errors import CheckpointError, LockedError, naming_full_disk
 
 try:
     import fcntl
@@ -293,6 +293,7 @@ def _held_part(path: Path, *, is_folder: bool) -> Iterator[Path]:
                 part.chmod(path.stat().st_mode & 0o777 | (0o700 if is_folder else 0o600))
             free = stack.enter_context(held(part))
             free = free if part.exists() else False
+        stack.enter_context(naming_full_disk(path))
         try:
             yield part
         finally:

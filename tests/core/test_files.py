@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -341,3 +343,33 @@ def test_bombs_of_json_are_refused(text: str, message: str) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             parse_json(content)
         assert len(str(caught.value)) < 200
+
+
+def test_a_full_disk_is_said_of_the_file_that_is_written(tmp_path: Path) -> None:
+    """The system names no file where a write fails, and a temporary one says nothing."""
+    blocks = files.whole_file, files.whole_folder
+    for block in blocks:
+        with pytest.raises(OSError, match="No space left") as full, block(tmp_path / "out"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        assert full.value.filename == str(tmp_path / "out")
+        with pytest.raises(OSError, match="reset") as reset, block(tmp_path / "out"):
+            raise OSError(errno.ECONNRESET, "Connection reset")
+        assert reset.value.filename is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_no_fault_of_a_dataset(tmp_path: Path) -> None:
+    """`numbers-en-fr` is written to the cache when it is read first."""
+    code = (
+        "import resource, signal, zoo\n"
+        "from zoo.data.datasets import find_dataset\n"
+        "from zoo.registry.registry import default_registry\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "find_dataset(default_registry(), 'numbers-en-fr').load('test')"
+    )
+    environment = {**os.environ, "ZOO_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    (line,) = done.stderr.decode().splitlines()[-1:]
+    assert line.startswith("OSError: [Errno 27] File too large: ")
+    assert str(tmp_path) in line
