@@ -207,6 +207,18 @@ def typed(
     return process.returncode, output
 
 
+def test_narrow_terminals_wrap_tables_and_cut_nothing(tmp_path: Path) -> None:
+    code, output = typed(["plugins"], [], tmp_path, COLUMNS="40")
+    assert (code, "hubs" in output) == (0, True), output
+    code, output = typed(["list", "checkpoints", "*.dates-en-iso"], [], tmp_path, COLUMNS="60")
+    assert (code, output.count("100.00")) == (0, 4), output
+
+
+def test_a_terminal_without_cursor_has_no_empty_lines_for_bars(tmp_path: Path) -> None:
+    code, output = typed(["translate", NAME, "twenty-one"], [], tmp_path)
+    assert (code, output) == (0, "vingt et un\r\n")
+
+
 def test_the_prompt_translates_until_ctrl_d(tmp_path: Path) -> None:
     answers = [("> ", "two zebras\n"), ("> ", "twenty-one\n"), ("vingt et un\r\n> ", "\x04")]
     code, output = typed(["translate", NAME], answers, tmp_path)

@@ -203,12 +203,16 @@ def _print_table(kind: str, rows: list[dict[str, Any]]) -> None:
     for row in sorted(rows, key=lambda row: [row[name] for name in headings]):
         heading = "; ".join(row[name] for name in headings if row[name])
         groups.setdefault(heading, []).append(row)
+    widths = {
+        name: max((len(_text(name, row[name])) for row in rows), default=0) for name in columns
+    }
+    fits = sum(widths.values()) + 2 * len(columns) <= console().width
     console().print(f"[bold]{kind}[/bold]" if rows else f"[bold]{kind}[/bold]: none")
     for heading, members in groups.items():
         table = Table(box=None, pad_edge=False, show_header=not headings)
         for name in columns:
-            # The tables of a list are aligned; a single one may wrap its cells.
-            width = max(len(_text(name, row[name])) for row in rows) if headings else None
+            # The tables of a list are aligned if they fit; a single one may wrap its cells.
+            width = widths[name] if headings and fits else None
             justify: JustifyMethod = "right" if type(members[0][name]) is int else "left"
             table.add_column(name, justify=justify, no_wrap=name == "name", min_width=width)
         for row in members:

@@ -87,8 +87,8 @@ def loaded_registry() -> Registry:
 
 
 def shows_progress() -> bool:
-    """Return whether standard error is a terminal, so that progress bars are drawn."""
-    return sys.stderr.isatty()
+    """Return whether standard error is a terminal on which progress bars can be drawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 DESCRIPTOR = re.compile(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/(\d+)")

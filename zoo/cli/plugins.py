@@ -19,6 +19,9 @@ from zoo.registry.plugins import Plugins
 from zoo.registry.registry import Registry, default_registry
 from zoo.registry.shelf import Shelf
 
+NARROW = 72
+"""The columns of a terminal that the table of plugins needs: with fewer, its words are wrapped."""
+
 
 @functools.cache
 def commands_of(
@@ -141,12 +144,12 @@ def _print(rows: list[dict[str, Any]], problems: list[str], named: set[str]) -> 
 
     grid = Grid("plugin", "package", "version", "API", "status", "adds",
                 box=None, pad_edge=False)  # fmt: skip
-    for column in grid.columns[:5]:
-        column.no_wrap = True
     for row in rows:
         api = "" if row["api"] is None else row["api"]
         cells = (row["name"], row["package"], row["version"], api, row["status"])
         grid.add_row(*map(plain, (*cells, _summary(row["adds"], named))))
+    for column in grid.columns[:5]:
+        column.no_wrap = console().width >= NARROW
     console().print(grid)
     for row in rows:
         if row["problem"]:
