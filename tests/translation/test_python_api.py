@@ -291,3 +291,13 @@ def test_copies_of_a_subclass_are_of_that_class(translator: zoo.Translator) -> N
 def test_a_translator_works_in_another_process(translator: zoo.Translator) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(translator.translate, (TEXT,)) == translator.translate(TEXT)
+
+
+def test_a_network_that_was_moved_is_said_to_be_so() -> None:
+    """Torch names two devices and no remedy. Weights on the device `meta` have no values."""
+    translator = zoo.load("transformer-tiny.numbers-en-fr")
+    translator.checkpoint.model.to("meta")
+    message = "was moved from cpu to meta.* Move it back, or load it there"
+    for call in (translator.translate, lambda text: translator.score(text, "vingt")):
+        with pytest.raises(DecodingError, match=message):
+            call("twenty")

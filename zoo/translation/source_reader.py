@@ -244,9 +244,19 @@ class SourceReader:
         return [Piece("", text)] if split is None else split_sentences(text, split)
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
-        """Return each checkpoint's source tokens and mask, (parts, length), on its device."""
+        """Return each checkpoint's source tokens and mask, (parts, length), on its device.
+
+        Raises:
+            DecodingError: a network was moved to another device.
+        """
         pairs = []
         for member, checkpoint in enumerate(self.checkpoints):
+            if (now := next(checkpoint.model.parameters()).device) != self.device:
+                raise DecodingError(
+                    f"the network of {checkpoint.name} was moved from {self.device} to {now}",
+                    "",
+                    "Move it back, or load it there: zoo.load(NAME, device=DEVICE)",
+                )
             pair = batch_sources([part.tokens[member] for part in parts])
             if can_record(self.device):  # what is recorded of a batch is repeated for others
                 limit = checkpoint.config.length_limits.source
