@@ -301,3 +301,11 @@ def test_a_network_that_was_moved_is_said_to_be_so() -> None:
     for call in (translator.translate, lambda text: translator.score(text, "vingt")):
         with pytest.raises(DecodingError, match=message):
             call("twenty")
+
+
+def test_a_tokenizer_refuses_one_text_in_place_of_several() -> None:
+    """Each of its characters was a text."""
+    tokenizer = zoo.load("transformer-tiny.numbers-en-fr").checkpoint.source_tokenizer
+    with pytest.raises(TypeError, match="texts must be a list: this is one text"):
+        tokenizer.encode("twenty")
+    assert tokenizer.encode(["twenty"]) == tokenizer.encode(("twenty",))

@@ -19,6 +19,7 @@ from zoo.data.foreign_engines import Engine, SentencePiece, Side, TokenizersPipe
 from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
 from zoo.data.source_tokenizer import SourceTokenizer
+from zoo.data.sources import check_several
 from zoo.data.tokenizer import Tokenizer, parse_entry
 from zoo.data.tokenizer_check import check_tokenizer
 from zoo.data.words import Words
@@ -107,6 +108,7 @@ class ForeignTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, with the prefix, without the begin token and the end token."""
+        check_several(texts)
         tags = [self.leading_tag(text) for text in texts]
         prefix = list(self.entries.prefix)
         rest = (text[len(tag) :] for tag, text in zip(tags, texts, strict=True))

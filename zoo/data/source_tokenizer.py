@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from zoo.data.readers import without_long_words
-from zoo.data.sources import split_text
+from zoo.data.sources import check_several, split_text
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError
@@ -76,6 +76,7 @@ class SourceTokenizer(Tokenizer):
         Raises:
             DataError: a text has another source.
         """
+        check_several(texts)
         split = [split_text(text, list(self.members)) for text in texts]
         columns = [
             member.encode([sources[index] for sources in split])

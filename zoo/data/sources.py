@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from zoo.errors import DataError, did_you_mean
+from zoo.errors import ArgumentError, DataError, did_you_mean
 from zoo.files import parse_json
 from zoo.registry.arguments import checked
 from zoo.registry.parameters import MAIN
@@ -68,3 +68,13 @@ def split_text(text: str, names: Sequence[str]) -> list[str]:
     if wrong:
         raise DataError(f"source {wrong[0]!r} is not a text", f"it is {str(values[wrong[0]])[:50]}")
     return [values.get(name, "") for name in names]
+
+
+def check_several(texts: object) -> None:
+    """Make sure that texts are not one text, each of whose characters would be read as one.
+
+    Raises:
+        ArgumentError: they are.
+    """
+    if isinstance(texts, str):
+        raise ArgumentError("texts must be a list", "this is one text", "Put it into a list")

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from tokenizers import Tokenizer as _Tokenizer
 
+from zoo.data.sources import check_several
 from zoo.data.text_tokenizer import SPECIALS, TextTokenizer, fault_of_tokens
 from zoo.data.tokenizer_check import faults_of_library, read_tokenizer
 from zoo.data.tokenizer_failures import failing, panics_as_errors
@@ -138,6 +139,7 @@ class Tokenizer:
         Raises:
             DataError: the library fails, for example because an expression takes too long.
         """
+        check_several(texts)
         with failing("the tokenizer cannot read this text"):
             encodings = self._tokenizer.encode_batch_fast(list(texts))
         return [encoding.ids for encoding in encodings]
@@ -263,6 +265,7 @@ class EntryTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's ids, without begin and end tokens."""
+        check_several(texts)
         encoded = []
         with self.shelf.blaming(self.name):
             for text in texts:
