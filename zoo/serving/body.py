@@ -27,6 +27,9 @@ LINGER_SECONDS = 1.0
 FIELDS = 2_000
 """The most fields of a form: more than the texts of a request, so that these are counted."""
 
+FAULTS = 1_000
+"""The most faults of a request that are listed: of 100,000 unknown keys, the list takes seconds."""
+
 
 async def read_body(request: Request, limits: Limits) -> bytes:
     """Return a request's body, without the mark with which some programs begin UTF-8.
@@ -157,14 +160,17 @@ def _parts(header: str, body: bytes) -> list[tuple[str, str]]:
 
 
 def _fault(kind: type[BaseModel], error: ValidationError) -> RequestError:
-    faults = []
+    advice = "See /openapi.json"
+    if error.error_count() > FAULTS:
+        return RequestError("the request does not fit", f"it has over {FAULTS:,} faults", advice)
+    faults, syntax = [], False
     for one in error.errors(include_url=False, include_input=False, include_context=False)[:10]:
+        syntax = syntax or one["type"] == "json_invalid"
         where = ".".join(str(part)[:80] for part in one["loc"])
         message = one["msg"].removeprefix("Value error, ")
         if one["type"] == "extra_forbidden":
             guess = did_you_mean(where, kind.model_fields, 1)
             message = f"no such key, {guess}" if guess else "no such key"
         faults.append(f"{where}: {message}" if where else message)
-    syntax = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
     what = "the request body is not JSON" if syntax else "the request does not fit"
-    return RequestError(what, "; ".join(faults), "See /openapi.json")
+    return RequestError(what, "; ".join(faults), advice)

@@ -79,6 +79,19 @@ class TwoLengthsError(RequestError):
         return {"Connection": "close"}
 
 
+class TransferCodingError(RequestError):
+    """A body in a transfer coding that is not read (RFC 9112, section 6.1)."""
+
+    status, code = 501, "encoded"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the transfer coding of the request body is not read",
+            "chunked alone is",
+            "Send it chunked, or with Content-Length",
+        )
+
+
 class UpgradeError(RequestError):
     """A request to speak another protocol than HTTP."""
 

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Generator
+from http import HTTPStatus
 from typing import Any, cast
 
 import h11
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zoo.errors import DataError
-from zoo.serving.errors import HeadTooLargeError
+from zoo.serving.errors import HeadTooLargeError, TransferCodingError
 from zoo.serving.limits import HEAD_BYTES, Limits
 from zoo.serving.metrics import Metrics
 
@@ -75,9 +76,17 @@ class LimitedProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.transport.is_closing() or self.cycle is None:  # the timer of the first head runs
+            return
+        if not self.cycle.response_complete:
             self._cancel_head()
-        elif self.head_timer is None and not self.transport.is_closing():
+        elif self._is_idle():  # an empty line, or the rest of a body that was refused
+            self._cancel_head()
+            if self.timeout_keep_alive_task is None:
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
+        elif self.head_timer is None:
             self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,11 +96,12 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or has too long a head; h11's error is being handled."""
-        if getattr(sys.exception(), "error_status_hint", 400) == 431:
-            error = HeadTooLargeError()
-            self._refuse(error.status, "Request Header Fields Too Large", str(error), error.code)
-            return
+        """Answer what is not HTTP, or not served of it; h11's error is being handled."""
+        status = getattr(sys.exception(), "error_status_hint", 400)
+        for error in (HeadTooLargeError(), TransferCodingError()):
+            if status == error.status:
+                self._refuse(status, HTTPStatus(status).phrase, str(error), error.code)
+                return
         self._refuse(400, "Bad Request", "not a valid HTTP request", "bad_http")
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -138,12 +148,18 @@ class LimitedProtocol(H11Protocol):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
+    def _is_idle(self) -> bool:
+        """Return whether no part of a request has arrived since the last one was answered."""
+        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+
     def _await_head(self) -> None:
         self.head_timer = self.loop.call_later(self.limits.head_seconds, self._head_late)
 
     def _head_late(self) -> None:
         self.head_timer = None
-        if not self.transport.is_closing():
+        if self.conn.their_state is not h11.IDLE:  # a body whose request is answered already
+            self.transport.close()
+        elif not self.transport.is_closing():
             self._refuse(408, "Request Timeout", "the request did not arrive in time",
                          "client_too_slow")  # fmt: skip
 

@@ -1,0 +1,90 @@
+"""Requests as they arrive on a connection: their parts, their codings, and their faults."""
+
+import json
+import socket
+import time
+
+import pytest
+
+from tests.serving.client import Running, start
+from tests.serving.conftest import CARDS, NUMBERS
+from zoo.serving.body import parse
+from zoo.serving.errors import RequestError
+from zoo.serving.schema import LibreTranslateRequest, ScoreRequest, Strict, TranslateRequest
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\n"
+WITH_BODY = POST + b"Content-Length: 4\r\n\r\n"
+
+
+def received(server: Running, parts: list[bytes], seconds: float) -> tuple[bytes, bool]:
+    """Return what arrives within a time after the last part, and whether the connection is open."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in parts:
+            one.sendall(part)
+            time.sleep(0.1)  # so that it arrives alone
+        end, answers = time.monotonic() + seconds, b""
+        while (left := end - time.monotonic()) > 0:
+            one.settimeout(left)
+            try:
+                part = one.recv(65_536)
+            except TimeoutError:
+                break
+            if not part:
+                return answers, False
+            answers += part
+        return answers, True
+
+
+def test_a_request_may_arrive_in_any_parts() -> None:
+    fast = ("--head-seconds", "0.7", "--workers", "1")
+    with start(str(CARDS / NUMBERS), *fast, forked=True) as server:
+        # The end of the head alone; a line after the request; the body after the answer.
+        for parts in ([GET, b"\r\n"], [GET + b"\r\n", b"\r\n"], [WITH_BODY, b"{}", b"{}"]):
+            answers, is_open = received(server, parts, 1.5)
+            assert answers.count(b"HTTP/1.1 ") == 1, parts
+            assert is_open
+            answers, _ = received(server, [*parts, GET + b"\r\n"], 0.5)
+            assert answers.count(b"HTTP/1.1 ") == 2, parts
+            assert answers.endswith(b'{"status":"ok"}')
+        # A body that never ends is no longer waited for, and is not answered twice.
+        answers, is_open = received(server, [WITH_BODY, b"{"], 2)
+        assert answers.count(b"HTTP/1.1 ") == 1
+        assert not is_open
+        answers, is_open = received(server, [b"\r\n", GET], 2)
+        assert answers.startswith(b"HTTP/1.1 408")
+        assert not is_open
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "gzip", "identity"])
+def test_a_transfer_coding_that_is_not_read(server: Running, coding: str) -> None:
+    head = POST + f"Transfer-Encoding: {coding}\r\n\r\n".encode()
+    answers, is_open = received(server, [head], 2)
+    assert answers.startswith(b"HTTP/1.1 501 Not Implemented\r\n")
+    assert not is_open
+    error = json.loads(answers.split(b"\r\n\r\n", 1)[1])
+    assert error["code"] == "encoded"
+    assert "chunked alone is" in error["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "part"),
+    [
+        (TranslateRequest, '{"checkpoint": "x", "texts": [%s0]}' % ("0," * 490_000), "texts.0"),
+        (ScoreRequest, '{"checkpoint": "x", "pairs": [%s[]]}' % ("[]," * 320_000), "pairs.0"),
+        (LibreTranslateRequest, '{"target": "x", "q": [%s0]}' % ("0," * 490_000), "q.list"),
+        (
+            TranslateRequest,
+            json.dumps(dict.fromkeys(range(80_000), 0)),
+            "it has over 1,000 faults",
+        ),
+    ],
+)
+def test_a_body_of_many_faults_is_refused_in_time(kind: type[Strict], body: str, part: str) -> None:
+    """Other requests wait meanwhile: for up to five seconds, they did."""
+    begun = time.process_time()
+    with pytest.raises(RequestError) as error:
+        parse(kind, body.encode())
+    assert part in error.value.why
+    assert time.process_time() - begun < 0.7
