@@ -451,6 +451,39 @@ def test_keyboard_and_screen_reader(page: Browser, server: Running) -> None:
     assert page.one("html").get_attribute("lang") == "en"
 
 
+@pytest.mark.parametrize("width", [320, 1280])
+def test_what_scrolls_sideways_is_scrolled_with_the_keyboard(
+    page: Browser, server: Running, width: int
+) -> None:
+    page.size(width, 900)
+    scrolled = (
+        "return [...document.querySelectorAll('main *')].filter(e => e.checkVisibility() &&"
+        " e.clientWidth > 1 && e.scrollWidth > e.clientWidth &&"
+        " getComputedStyle(e).overflowX === 'auto').map(e => [e.getAttribute('role'),"
+        " e.getAttribute('aria-label') ?? '', e.tabIndex, !!e.querySelector('button')])"
+    )
+    named = set()
+    for view in ("attention", "search", "model"):
+        page.open(address(server, view=view, text="a man in a blue shirt is standing " * 8))
+        page.script("document.querySelectorAll('details').forEach(e => e.open = true)")
+        page.script("return new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        for role, name, stop, buttons in page.script(scrolled):
+            assert (role, stop) == ("region", 0) or buttons, (view, name)
+            named.add(name)
+        fitting = "[data-scrolls][tabindex]"
+        assert page.script(
+            f"return [...document.querySelectorAll('{fitting}')]"
+            ".filter(e => e.scrollWidth <= e.clientWidth).length"
+        ) == 0  # fmt: skip
+    assert ("Settings" in named) == (width == 320)
+    if width == 320:
+        assert {"Heat map", "Search tree"} < named
+        assert any(name.startswith("Table: ") for name in named)
+        page.script("document.querySelector('[aria-label=Settings]').focus()")
+        page.driver.switch_to.active_element.send_keys("\ue014")  # the right arrow
+        wait_until(lambda: page.script("return document.activeElement.scrollLeft > 0"))
+
+
 def test_a_screen_reader_reads_each_translation(page: Browser, server: Running) -> None:
     page.open(address(server, text="Two dogs."))
     heard = page.one("#heard")

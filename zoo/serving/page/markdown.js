@@ -1,6 +1,6 @@
 // The Markdown of cards as elements. HTML in it stays text, links open only to http and https.
 
-import {element} from "../explorer/explorer.js";
+import {element, scrollable} from "../explorer/explorer.js";
 
 const MANY = 25;  // rows of a table that is folded
 const INLINE = /(`[^`]+`)|\*\*([^*]+)\*\*|\[([^\]]*)\]\(([^)\s]+)\)|!\[([^\]]*)\]\([^)]*\)/g;
@@ -30,23 +30,26 @@ function cells(line) {
 
 export function markdown(text) {
   const root = element("div", {className: "markdown"});
+  let about = "Card";
   const lines = text.split("\n").filter(line => !/^<!-- .* -->$/.test(line));
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i], heading = /^(#{1,6}) (.*)$/.exec(line);
     if (line.startsWith("```")) {
       const code = [];
       while (++i < lines.length && !lines[i].startsWith("```")) code.push(lines[i]);
-      root.append(element("pre", {}, element("code", {}, code.join("\n"))));
+      root.append(scrollable(`Code: ${about}`, element("pre", {}, element("code", {}, code.join("\n")))));
     } else if (heading) {
-      root.append(element(heading[1].length < 2 ? "h2" : "h3", {}, inline(heading[2])));
+      const made = element(heading[1].length < 2 ? "h2" : "h3", {}, inline(heading[2]));
+      about = made.textContent;
+      root.append(made);
     } else if (line.startsWith("|") && /^[|\s:-]+$/.test(lines[i + 1] ?? "")) {
       const head = element("tr", {}, cells(line).map(cell => element("th", {}, inline(cell))));
       const body = element("tbody");
       for (i += 2; i < lines.length && lines[i].startsWith("|"); i++)
         body.append(element("tr", {}, cells(lines[i]).map(cell => element("td", {}, inline(cell)))));
       i--;
-      const table = element("div", {className: "scroll"},
-                            element("table", {}, element("thead", {}, head), body));
+      const table = scrollable(`Table: ${about}`, element("div", {className: "scroll"},
+                               element("table", {}, element("thead", {}, head), body)));
       const rows = body.childElementCount;
       root.append(rows <= MANY ? table : element("details", {},
         element("summary", {}, `${rows} rows`), table));

@@ -1,6 +1,6 @@
 // A checkpoint: parameters by block, training curve, configuration, card.
 
-import {element, svg} from "../explorer/explorer.js";
+import {element, scrollable, svg} from "../explorer/explorer.js";
 import {markdown} from "./markdown.js";
 
 const number = value => value.toLocaleString("en");
@@ -62,7 +62,8 @@ export async function modelView({send, state}) {
               element("p", {className: "note"}, "Thick line: validation. Thin line: training.")),
       element("section", {className: "card", "aria-label": "Configuration"},
               element("h2", {}, "Configuration"),
-              element("div", {className: "scroll"}, element("table", {}, element("tbody", {}, settings))))),
+              scrollable("Settings", element("div", {className: "scroll"},
+                                             element("table", {}, element("tbody", {}, settings)))))),
     element("section", {className: "card", "aria-label": "Card"},
             element("h2", {}, "Card"), markdown(about.card)),
   ];

@@ -1,6 +1,6 @@
 // A beam search as a tree that can be stepped through.
 
-import {element, refill, shown, svg} from "../explorer/explorer.js";
+import {element, refill, scrollable, shown, svg} from "../explorer/explorer.js";
 import {percent, readWhole} from "./translate.js";
 
 const MOST = 8;  // the widest beam that is drawn
@@ -61,7 +61,7 @@ export async function treeView({send, state, asked, keep}) {
   const beam = Math.min(Number(state.beam), MOST);
   const tree = await send("api/tree", {...asked, text: state.text, beam});
   const last = tree.steps.length, best = ways(tree.steps);
-  const holder = element("div", {className: "tree", tabIndex: 0, "aria-label": "Search tree"});
+  const holder = element("div", {className: "tree"});
   const summary = element("p", {className: "note", role: "status"});
   const range = element("input", {type: "range", min: 1, max: last, step: 1,
                                   "aria-label": "Step of the search"});
@@ -90,6 +90,7 @@ export async function treeView({send, state, asked, keep}) {
   function choose(one) {
     rank = one;
     holder.replaceChildren(draw(tree, best.get(rank)));
+    scrollable("Search tree", holder);
     refill(list, ...tree.hypotheses.map((hypothesis, i) => element("li", {},
       element("button", {type: "button", className: "pill whole", "aria-pressed": String(i === rank),
                          onclick: () => { choose(i); go(Number(range.value)); }},

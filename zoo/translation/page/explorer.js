@@ -31,6 +31,24 @@ export function refill(parent, ...children) {
   if (index >= 0) parent.querySelectorAll(FOCUSABLE)[index]?.focus({preventScroll: true});
 }
 
+// Boxes that scroll sideways can be scrolled with the keyboard, and have a name; others need neither.
+const sizes = new ResizeObserver(entries => {
+  for (const {target} of entries) {
+    const box = target.closest("[data-scrolls]");
+    const given = {tabindex: "0", role: "region", "aria-label": box?.dataset.scrolls};
+    for (const [key, value] of Object.entries(box ? given : {})) {
+      if (box.scrollWidth > box.clientWidth) box.setAttribute(key, value);
+      else box.removeAttribute(key);
+    }
+  }
+});
+
+export function scrollable(name, box) {
+  box.dataset.scrolls = name;
+  for (const one of [box, ...box.children]) sizes.observe(one);
+  return box;
+}
+
 export function svg(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -227,6 +245,7 @@ export function explorer(root, data, state, changed = () => {}) {
     drawing.addEventListener("click", point);  // a finger does not move, and leaves before its click
     drawing.addEventListener("pointerleave", () => look(-1, -1));
     large.replaceChildren(drawing);
+    scrollable("Heat map", large);
     return {frame, rowLabels, columnLabels, place: (i, j) => [left + j * cell, top + i * cell]};
   }
 
