@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 import pytest
 import torch
@@ -42,6 +43,13 @@ def test_two_batches_run_at_the_same_time_with_half_the_threads_each() -> None:
         return item, torch.get_num_threads()
 
     assert list(parallel_map(work, [3, 1])) == [(3, 2), (1, 2)]
+
+
+def test_threads_have_the_context_of_the_caller() -> None:
+    """Otherwise the server's limit of attention would not hold for several batches."""
+    limit: ContextVar[int] = ContextVar("limit", default=0)
+    limit.set(7)
+    assert list(parallel_map(lambda item: limit.get(), [1, 2, 3])) == [7, 7, 7]
 
 
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch is built without MKL")

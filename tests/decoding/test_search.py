@@ -23,7 +23,13 @@ from tests.decoding.reference import (
 )
 from zoo.decoding.beam import beam_search
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align, forced_attention, forced_log_probs, most_pairs
+from zoo.decoding.forced import (
+    align,
+    aligning,
+    forced_attention,
+    forced_log_probs,
+    most_pairs,
+)
 from zoo.decoding.options import Search
 from zoo.decoding.sampling import sample
 from zoo.decoding.search import search
@@ -215,12 +221,44 @@ def test_attention_of_many_pairs_is_computed_in_pieces_or_refused() -> None:
     given = small("transformer", words=9)
     targets = [(4, 5, 6), (7,), (8, 8, 4, 5)]
     model, source, mask = given.model, given.source, given.mask
-    whole, tokens = align(model, source, mask, targets), source.shape[1] + 5
+    whole, length = align(model, source, mask, targets), source.shape[1]
+    tokens = length + 5
     token = most_pairs.set(2 * tokens**2)
     try:
         assert align(model, source, mask, targets) == whole
-        with pytest.raises(DecodingError, match=f"too large: .* have {tokens} tokens"):
+        with pytest.raises(
+            DecodingError, match=f"too large: .* over {math.isqrt(2 * tokens**2 // 3)} t"
+        ):
             forced_attention(model, source, mask, targets)
+    finally:
+        most_pairs.reset(token)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_search_of_what_is_aligned_ends_where_it_would_be_refused(beam: int) -> None:
+    given = small("transformer", words=9)
+    model, source, mask = given.model, given.source, given.mask
+    options = Search(beam=beam, min_length=6, max_length=8)
+    whole = search(given.task(), options)
+    with aligning(source.shape[1], 1):  # no limit by default
+        assert search(given.task(), options) == whole
+    length = source.shape[1]
+    token = most_pairs.set((length + 8) ** 2)
+    try:
+        with aligning(length, 6):
+            assert search(given.task(), options) == whole
+        most_pairs.set((length + 5) ** 2)
+        with aligning(length, 1), pytest.raises(DecodingError, match=r"too large: .* have over"):
+            search(given.task(), options)
+        assert search(given.task(), options) == whole
+        with (
+            pytest.raises(DecodingError, match=f"the text has {length} tokens"),
+            aligning(length, 6),
+        ):
+            pass
+        align(model, source[:1], mask[:1], [(4,) * 4])
+        with pytest.raises(DecodingError, match="too large"):
+            align(model, source[:1], mask[:1], [(4,) * 5])
     finally:
         most_pairs.reset(token)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +21,12 @@ from starlette.requests import Request
 
 import zoo
 from tests.serving.client import start
-from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS
+from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.checkpoint.about import About
 from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry, default_registry
 from zoo.serving import operations
+from zoo.serving.attention_size import most_shown
 from zoo.serving.checkpoints import Checkpoints, Served, languages_of, unique_names
 from zoo.serving.descriptions import summary
 from zoo.serving.detection import _means
@@ -283,6 +287,38 @@ def test_attention_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert result["code"] == "bad_request"
     assert result["error"][0] == "the attention is too large to show"
     assert result["error"][2] == "Shorten the text"
+
+
+@pytest.mark.parametrize("name", [CAPTIONS, "rnnsearch-tiny.multi30k-en-de"])
+def test_the_search_for_attention_ends_where_it_is_too_large(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = zoo.load(CARDS / name)
+    checkpoint, text = translator.checkpoint, "two dogs play"
+    whole = translator.attention(text)
+    size, tokens = sum(4 * one.numel() for one in whole.weights.values()), len(whole.target) + 1
+    for given in (None, whole.text):
+        assert most_shown(checkpoint, text, given, {}, size) == tokens
+    assert most_shown(checkpoint, text, None, {}, size - 1) == tokens - 1
+    for target, options in ((whole.text, {}), (None, {"min_length": tokens})):
+        with pytest.raises(DecodingError, match="too large to show"):
+            most_shown(checkpoint, text, target, options, size - 1)
+    monkeypatch.setattr(operations, "_translator", lambda *_: translator)
+    job: dict[str, Any] = {"target": None, "options": {}}
+    counts = []
+    for most in (10**6, size - 1, 1):
+        monkeypatch.setattr(operations, "ATTENTION_BYTES", most)
+        steps: list[int] = []
+        made = []
+        with contextlib.suppress(DecodingError):
+            made = operations.attention(
+                cast(Any, None), job, [text], functools.partial(steps.append, 1)
+            )
+        assert [one["text"] for one in made] == ([whole.text] if most > size else [])
+        counts.append(len(steps))
+    assert counts[0] >= counts[1] > counts[2] == 0
+    without = zoo.load(CARDS / SEQ2SEQ).checkpoint
+    assert most_shown(without, "four", None, {}, 0) == math.inf
 
 
 def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 
 import torch
@@ -12,12 +13,16 @@ from torch import Tensor
 from zoo.decoding.options import Hypothesis
 from zoo.decoding.ranking import not_a_number
 from zoo.decoding.source_attention import alignment_weights
+from zoo.decoding.steps import bounded
 from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
 
 most_pairs: ContextVar[float] = ContextVar("most_pairs", default=math.inf)
 """The most pairs of tokens, of sources and targets together, whose attention is held at once."""
+
+TOO_LARGE = "the attention is too large"
+ADVICE = "Shorten the text, or leave out the alignment"
 
 
 @torch.inference_mode()
@@ -54,18 +59,38 @@ def forced_attention(
     Raises:
         DecodingError: a weight is not a number, or there are too many of them (`most_pairs`).
     """
-    tokens = _tokens(source, targets)
-    if len(source) * tokens**2 > most_pairs.get():
-        raise DecodingError(
-            "the attention is too large",
-            f"the text and its translation have {tokens:,} tokens",
-            "Shorten the text, or leave out the alignment",
-        )
+    pairs = most_pairs.get() / len(source)
+    if _tokens(source, targets) ** 2 > pairs:
+        raise DecodingError(TOO_LARGE, _too_long(pairs), ADVICE)
     inputs, _ = _padded(targets, source.device)
     attention = model(source, mask, inputs, attention=True).attention
     if any(bool(weights.isnan().any()) for weights in attention.values()):
         raise not_a_number()
     return attention
+
+
+def most_target_tokens(source_tokens: int) -> float:
+    """Return the most tokens of a target, with its end token, whose attention is held at once."""
+    most = most_pairs.get()
+    return most if most == math.inf else math.isqrt(int(most)) - source_tokens
+
+
+@contextlib.contextmanager
+def aligning(source_tokens: int, min_length: int) -> Iterator[None]:
+    """End a search within this context with an error once a target is too long to be aligned.
+
+    Args:
+        source_tokens: tokens of the longest source, with the end token.
+        min_length: the fewest tokens of a target, with its end token.
+
+    Raises:
+        DecodingError: no target can be aligned, however short it is, or one is too long.
+    """
+    most = most_target_tokens(source_tokens)
+    if most < max(2, min_length):
+        raise DecodingError(TOO_LARGE, f"the text has {source_tokens:,} tokens", ADVICE)
+    with bounded(most, (TOO_LARGE, _too_long(most_pairs.get()), ADVICE)):
+        yield
 
 
 def align(
@@ -107,6 +132,11 @@ def align_ranked(
         for i, indices in zip(rows, align(model, source[rows], mask[rows], targets), strict=True):
             aligned[i].append(indices)
     return aligned
+
+
+def _too_long(pairs: float) -> str:
+    most = math.isqrt(int(pairs)) if pairs < math.inf else pairs
+    return f"the text and its translation have over {most:,} tokens"
 
 
 def _tokens(source: Tensor, targets: Sequence[Sequence[int]]) -> int:

@@ -76,6 +76,7 @@ class _Batch(Steps[Memory, State]):
     def advance(self, choose: Choose | None) -> None:
         """Write one more token of every hypothesis, and record those that end."""
         pipeline, position = self.pipeline, len(self.written) + 1
+        self.check_length(position)
         if choose is None and (self._take_turns(position) or self._take_steps(position)):
             return
         logits, banned = self.take_step(position)

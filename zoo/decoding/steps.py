@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
@@ -13,6 +15,7 @@ from zoo.decoding.step_graph import capacity, row_count
 from zoo.decoding.step_graphs import Recorded, rounded
 from zoo.decoding.task import Task
 from zoo.decoding.turns import Settings, Turns
+from zoo.errors import DecodingError
 from zoo.nn.contract import Memory, Seq2Seq, State
 from zoo.nn.tree import leaves
 
@@ -23,6 +26,28 @@ FEWEST_TURNS = 4
 """For fewer positions with the same bans, turns are not recorded."""
 
 Turning = TypeVar("Turning", bound=Turns)
+
+Bound = tuple[float, tuple[str, str, str]]
+"""The most tokens of a target, its end token included; and the error of more: what, why, advice."""
+
+_bound: ContextVar[Bound | None] = ContextVar("bound", default=None)
+
+
+@contextlib.contextmanager
+def bounded(most: float, error: tuple[str, str, str]) -> Iterator[None]:
+    """End a search by steps within this context once all that it can return is too long.
+
+    Other than at a maximum length, nothing is cut, which would make another hypothesis the best.
+
+    Args:
+        most: tokens, the end token included.
+        error: what, why and advice of the error.
+    """
+    token = _bound.set((most, error))
+    try:
+        yield
+    finally:
+        _bound.reset(token)
 
 
 class Steps(Generic[Memory, State]):
@@ -45,6 +70,16 @@ class Steps(Generic[Memory, State]):
         self.pipeline = Pipeline(task, options)
         self.ahead: Tensor | None = None
         self.may_take_several = not self.pipeline.needs_attention
+        self.bound = _bound.get()
+
+    def check_length(self, position: int) -> None:
+        """Check a position that a sentence reaches of which no hypothesis has finished.
+
+        Raises:
+            DecodingError: it is beyond the bound.
+        """
+        if self.bound is not None and position > self.bound[0]:
+            raise DecodingError(*self.bound[1])
 
     def take_step(self, position: int) -> tuple[Tensor, list[int] | None]:
         """Read the tokens; return the logits, and the tokens that are banned in all rows.

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
+from zoo.decoding.steps import bounded
 from zoo.errors import DecodingError
+from zoo.serving.attention_size import most_shown, too_large
 from zoo.serving.beam_tree import beam_tree
 from zoo.serving.detection import detected
 from zoo.serving.models import Models
@@ -47,15 +49,12 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: On
     """Return the attention weights of one text and its translation, by kind; {} if it has none."""
     translator = _translator(models, job)
     (text,) = texts
-    options = _options(job) if job["target"] is None else {}
-    made = translator.attention(text, job["target"], required=False, on_step=on_step, **options)
-    size = sum(4 * weights.numel() for weights in made.weights.values())
-    if size > ATTENTION_BYTES:
-        raise DecodingError(
-            "the attention is too large to show",
-            f"{size / 1e6:,.0f} MB, and {ATTENTION_BYTES / 1e6:,.0f} MB are the most",
-            "Shorten the text",
-        )
+    target, options = job["target"], _options(job) if job["target"] is None else {}
+    most = most_shown(translator.checkpoint, text, target, options, ATTENTION_BYTES)
+    with bounded(most, too_large(ATTENTION_BYTES)):
+        made = translator.attention(text, target, required=False, on_step=on_step, **options)
+    if sum(4 * weights.numel() for weights in made.weights.values()) > ATTENTION_BYTES:
+        raise DecodingError(*too_large(ATTENTION_BYTES))
     return [
         {
             "source": made.source,

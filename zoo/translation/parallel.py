@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextvars
 import ctypes
 import functools
 import itertools
@@ -73,7 +74,9 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> I
         return
     pool = ThreadPoolExecutor(workers, "zoo-worker", set_count, (threads // workers,))
     try:
-        yield from pool.map(function, items)
+        # A thread has the values of the caller's context variables only where it is given them.
+        contexts = [contextvars.copy_context() for _ in items]
+        yield from pool.map(lambda item, context: context.run(function, item), items, contexts)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from torch import Tensor
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.readers import chunks
 from zoo.decoding.ensemble import Ensemble
-from zoo.decoding.forced import align_ranked
+from zoo.decoding.forced import align_ranked, aligning
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.decoding.step_graphs import encode_recorded
@@ -306,7 +307,10 @@ class TextSearch:
         tag = self.prefix("")
         prefixes = [tag if part.part_index else request.prefix for part in batch]
         given = prefixes if any(prefixes) else None
-        with torch.inference_mode(), self._cached_weights.activate(fixed=True):
+        within: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if request.alignment:
+            within = aligning(source.shape[1], request.search.min_length)
+        with within, torch.inference_mode(), self._cached_weights.activate(fixed=True):
             indices = [part.random_index for part in batch]
             if self._engine is not None:
                 to_search = Sources(
