@@ -178,7 +178,7 @@ class Direct(Service):
     async def run(
         self, operation: str, served: Served | None, inputs: Sequence[Any], *,
         lengths: Sequence[int], width: int = 1, client: object = None, **job: Any,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[bytes]:  # fmt: skip
         """Compute an operation as a worker does."""
         whole = {"operation": operation, **(served.job() if served else {}), **job}
         asked = json.loads(json.dumps({**whole, "inputs": list(inputs)}))
@@ -186,7 +186,7 @@ class Direct(Service):
         for result in results:
             if "error" in result:
                 raise FROM_WORKER[result["code"]](*result["error"])
-        return [result["value"] for result in results]
+        return [json.dumps(result["value"]).encode() for result in results]
 
 
 @functools.cache

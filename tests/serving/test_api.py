@@ -7,6 +7,7 @@ import re
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +21,8 @@ from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.serving.api import listed
 from zoo.serving.markup import Markup
 from zoo.serving.schema import TranslateRequest
+from zoo.serving.worker import written
+from zoo.serving.workers import Worker
 
 TEXTS = [
     "A man is riding a horse.",
@@ -284,23 +287,29 @@ def test_openapi_describes_the_routes(server: Running) -> None:
     assert all(name in answer["translations"][0] for name in required)
 
 
-def test_others_are_served_while_a_long_list_is_written() -> None:
-    values = [{"text": "é\n", "score": -0.5}] * 50
-    served: list[int] = []
+def test_what_a_worker_writes_is_passed_on_as_it_is() -> None:
+    """To parse and to write 17 MB of attention, the server answered nothing else for 60 ms."""
+    fault: dict[str, Any] = {"error": ["the text is too long", "", ""], "code": "bad_request"}
+    values = [{"text": "é\n", "score": -0.5}, "a", float("inf"), "\ud800", fault]
+    results = [*({"value": value} for value in values[:-1]), fault]
+    wanted = [b'{"text":"\xc3\xa9\\n","score":-0.5}', b'"a"']
 
-    async def serve() -> None:
-        while len(served) < 1_000:
-            served.append(1)
-            await asyncio.sleep(0)
+    async def read(data: bytes) -> list[Any]:
+        worker, stdout = Worker(0), asyncio.StreamReader()
+        process: Any = SimpleNamespace(stdout=stdout)
+        worker.process = process
+        stdout.feed_data(data)
+        stdout.feed_eof()
+        return list((await worker._answer())["results"])
 
-    async def body() -> bytes:
-        other = asyncio.ensure_future(serve())
-        answer = await listed("translations", values)
-        other.cancel()
-        return bytes(answer.body)
-
-    assert json.loads(asyncio.run(body())) == {"translations": values}
-    assert len(served) >= 49
+    data = written({"results": results, "seconds": 1.0})
+    one, other, infinite, surrogate, last = asyncio.run(read(data))
+    assert [one["value"], other["value"]] == wanted
+    assert infinite["code"] == surrogate["code"] == "internal"
+    assert last == fault
+    assert json.loads(bytes(listed("translations", wanted).body)) == {"translations": values[:2]}
+    with pytest.raises(ConnectionError):
+        asyncio.run(read(data[:-1]))
 
 
 def test_the_description_has_the_bounds_of_every_number() -> None:

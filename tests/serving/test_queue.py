@@ -186,11 +186,11 @@ class Busy:
     def __init__(self, times: int) -> None:
         self.times = times
 
-    async def translate(self, served: Any, texts: list[str], options: Any, **_: Any) -> list[Any]:
+    async def translate(self, served: Any, texts: list[str], options: Any, **_: Any) -> list[bytes]:
         if texts[0].endswith("?") and self.times:
             self.times -= 1
             raise QueueFullError(20, 20, "texts")
-        return [{"text": texts[0].upper(), "score": 0.0}]
+        return [json.dumps({"text": texts[0].upper(), "score": 0.0}).encode()]
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -59,7 +60,7 @@ class Api:
             served, asked.texts, asked.options(), languages=asked.languages(),
             token_scores=asked.token_scores,
         )  # fmt: skip
-        return await listed("translations", await while_connected(request, work))
+        return listed("translations", await while_connected(request, work))
 
     async def stream(self, request: Request) -> Response:
         """Translate a long text piece by piece, as server-sent events."""
@@ -91,7 +92,7 @@ class Api:
         work = service.run(
             "score", served, asked.pairs, lengths=lengths, languages=asked.languages()
         )
-        return await listed("scores", await while_connected(request, work))
+        return listed("scores", await while_connected(request, work))
 
     async def attention(self, request: Request) -> Response:
         """Return the attention of writing a translation."""
@@ -175,7 +176,7 @@ class Api:
         served, more["languages"] = service.checkpoints.named(asked.checkpoint), asked.languages()
         work = service.run(operation, served, [text], lengths=[len(text)], width=2, **more)
         (answer,) = await while_connected(request, work)
-        return await asyncio.to_thread(JSONResponse, answer)  # it may be large
+        return Response(answer, media_type=JSONResponse.media_type)
 
     async def _events(
         self, served: Served, pieces: list[tuple[int, str]], asked: StreamRequest
@@ -186,7 +187,7 @@ class Api:
             RequestError: the first piece failed; a later failure is an event.
         """
         service = self.service
-        waiting: list[tuple[int, str, asyncio.Task[list[Any]]]] = []
+        waiting: list[tuple[int, str, asyncio.Task[list[bytes]]]] = []
         left, begun = iter(pieces), False
         translate = functools.partial(
             service.translate, served, options=options_of_pieces(served, asked),
@@ -201,11 +202,12 @@ class Api:
                     break
                 start, text, task = waiting.pop(0)
                 try:
-                    (made,) = await task
+                    (given,) = await task
                 except QueueFullError:
                     if not begun:
                         raise
-                    made = await self._when_there_is_room(functools.partial(translate, [text]))
+                    given = await self._when_there_is_room(functools.partial(translate, [text]))
+                made = json.loads(given)
                 answer = {"start": start, "source": text, "text": made["text"]}
                 yield sse("piece", {**answer, "score": made["score"]})
                 begun = True
@@ -219,7 +221,7 @@ class Api:
             for _, _, task in waiting:
                 task.cancel()
 
-    async def _when_there_is_room(self, translate: Callable[[], Awaitable[list[Any]]]) -> Any:
+    async def _when_there_is_room(self, translate: Callable[[], Awaitable[list[bytes]]]) -> bytes:
         """Return a piece's translation; a stream that has begun waits for the queue.
 
         Raises:
@@ -245,18 +247,10 @@ async def _following(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterato
         yield event
 
 
-async def listed(name: str, values: Sequence[Any]) -> Response:
-    """Return a list as a JSON answer.
-
-    Each value is written by itself, and others are served in between: that of a whole list can take
-    seconds, in a thread too, since Python's encoder does not let others run.
-    """
-    written = []
-    for value in values:
-        written.append(JSONResponse(value).body)
-        await asyncio.sleep(0)
-    body = b'{"%b":[%b]}' % (name.encode(), b",".join(written))
-    return Response(body, media_type="application/json")
+def listed(name: str, values: Sequence[bytes]) -> Response:
+    """Return a list of JSON values as an answer."""
+    body = b'{"%b":[%b]}' % (name.encode(), b",".join(values))
+    return Response(body, media_type=JSONResponse.media_type)
 
 
 def options_of_pieces(served: Served, asked: StreamRequest) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -169,7 +170,7 @@ class LibreTranslate:
                 served, [texts[n] for n in rows], chosen, languages=languages, client=client
             )
             for number, one in zip(rows, translations, strict=True):
-                made[number] = one
+                made[number] = json.loads(one)
         return made
 
     def _served(self, source: str, target: str) -> tuple[Served, tuple[str, str]]:

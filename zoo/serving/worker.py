@@ -1,7 +1,8 @@
 """A worker process: reads jobs as lines of JSON from standard input, writes answers to its output.
 
-A line `{"stop": number}` ends the job of that number between two of its steps. The process
-ends when its input ends, so it never outlives the server.
+An answer's values follow its line, as JSON that the server passes on as it is. A line `{"stop":
+number}` ends the job of that number between two of its steps. The process ends when its input ends,
+so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -111,13 +112,31 @@ def _fault(error: Exception) -> dict[str, Any]:
     return {"error": [error.what, error.why, error.next], "code": code}
 
 
+def written(made: dict[str, Any]) -> bytes:
+    """Return an answer as the server reads it: in its line, each value is a number of bytes."""
+    results, values = [], []
+    for result in made["results"]:
+        if "value" in result:
+            try:
+                value = json.dumps(
+                    result["value"], ensure_ascii=False, allow_nan=False, separators=(",", ":")
+                ).encode()
+            except ValueError as error:  # such as an infinite score
+                result = _fault(error)
+            else:
+                result = {"bytes": len(value)}
+                values.append(value)
+        results.append(result)
+    return b"".join([json.dumps({**made, "results": results}).encode(), b"\n", *values])
+
+
 def work(jobs: BinaryIO, answers: BinaryIO, models: Models) -> None:
     """Answer jobs until there are no more."""
     arriving = Jobs(jobs)
     for job in arriving:
         made = answer(models, job, functools.partial(arriving.check, job))
         try:
-            answers.write(json.dumps(made).encode() + b"\n")
+            answers.write(written(made))
             answers.flush()
         except BrokenPipeError:  # the server has ended: what is left, Python would report
             os.dup2(os.open(os.devnull, os.O_WRONLY), answers.fileno())

@@ -26,10 +26,7 @@ from zoo.serving.queue import Item, Queue
 logger = logging.getLogger(__name__)
 
 ANSWER_BYTES = 1 << 28
-"""The longest line that a worker may write."""
-
-LARGE_BYTES = 1_000_000
-"""The length from which a worker's answer is parsed beside the event loop."""
+"""The longest line, and the most bytes of values, that a worker may write."""
 
 RESTART_SECONDS = (0.1, 1.0, 5.0, 15.0)
 """Waits before a worker that dies again and again is started again."""
@@ -82,7 +79,7 @@ class Worker:
         self.ready = True
 
     async def compute(self, job: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Return the answer to a job.
+        """Return the answer to a job; its values are JSON, which need not be parsed.
 
         Raises:
             ConnectionError: the process died.
@@ -95,7 +92,7 @@ class Worker:
             async with asyncio.timeout(seconds) as self._timer:
                 self._write({**job, "number": self.job})
                 await self.process.stdin.drain()
-                return await self._line()
+                return await self._answer()
         finally:
             self._timer = None
 
@@ -142,12 +139,22 @@ class Worker:
             raise ConnectionError(str(error)) from None
         if not line.endswith(b"\n"):
             raise ConnectionError("the worker process died")
-        value: dict[str, Any] = (
-            await asyncio.to_thread(json.loads, line)
-            if len(line) > LARGE_BYTES
-            else json.loads(line)
-        )
+        value: dict[str, Any] = json.loads(line)
         return value
+
+    async def _answer(self) -> dict[str, Any]:
+        made = await self._line()
+        values = [result for result in made["results"] if "bytes" in result]
+        if sum(result["bytes"] for result in values) > ANSWER_BYTES:
+            raise ConnectionError("the answer of the worker process is too long")
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for result in values:
+            try:
+                result["value"] = await self.process.stdout.readexactly(result["bytes"])
+            except asyncio.IncompleteReadError:
+                raise ConnectionError("the worker process died") from None
+        return made
 
 
 class Workers:
