@@ -23,6 +23,7 @@ import zoo
 from tests.serving.client import start
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.checkpoint.about import About
+from zoo.decoding.forced import most_pairs
 from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry, default_registry
 from zoo.serving import operations
@@ -298,8 +299,8 @@ def test_the_search_for_attention_ends_where_it_is_too_large(
     whole = translator.attention(text)
     size, tokens = sum(4 * one.numel() for one in whole.weights.values()), len(whole.target) + 1
     for given in (None, whole.text):
-        assert most_shown(checkpoint, text, given, {}, size) == tokens
-    assert most_shown(checkpoint, text, None, {}, size - 1) == tokens - 1
+        assert most_shown(checkpoint, text, given, {}, size)[0] == tokens
+    assert most_shown(checkpoint, text, None, {}, size - 1)[0] == tokens - 1
     for target, options in ((whole.text, {}), (None, {"min_length": tokens})):
         with pytest.raises(DecodingError, match="too large to show"):
             most_shown(checkpoint, text, target, options, size - 1)
@@ -318,7 +319,13 @@ def test_the_search_for_attention_ends_where_it_is_too_large(
         counts.append(len(steps))
     assert counts[0] >= counts[1] > counts[2] == 0
     without = zoo.load(CARDS / SEQ2SEQ).checkpoint
-    assert most_shown(without, "four", None, {}, 0) == math.inf
+    assert most_shown(without, "four", None, {}, 0)[0] == math.inf
+    token = most_pairs.set(20**2)
+    try:
+        bound, (what, *_) = most_shown(checkpoint, text, None, {}, 10**6)
+    finally:
+        most_pairs.reset(token)
+    assert (bound, what) == (16, "the attention is too large")
 
 
 def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path: Path) -> None:

@@ -21,9 +21,6 @@ from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, Sta
 most_pairs: ContextVar[float] = ContextVar("most_pairs", default=math.inf)
 """The most pairs of tokens, of sources and targets together, whose attention is held at once."""
 
-TOO_LARGE = "the attention is too large"
-ADVICE = "Shorten the text, or leave out the alignment"
-
 
 @torch.inference_mode()
 def forced_log_probs(
@@ -61,7 +58,7 @@ def forced_attention(
     """
     pairs = most_pairs.get() / len(source)
     if _tokens(source, targets) ** 2 > pairs:
-        raise DecodingError(TOO_LARGE, _too_long(pairs), ADVICE)
+        raise DecodingError(*too_many(pairs))
     inputs, _ = _padded(targets, source.device)
     attention = model(source, mask, inputs, attention=True).attention
     if any(bool(weights.isnan().any()) for weights in attention.values()):
@@ -73,6 +70,13 @@ def most_target_tokens(source_tokens: int) -> float:
     """Return the most tokens of a target, with its end token, whose attention is held at once."""
     most = most_pairs.get()
     return most if most == math.inf else math.isqrt(int(most)) - source_tokens
+
+
+def too_many(pairs: float) -> tuple[str, str, str]:
+    """Return the error of attention of more pairs of tokens: what, why and advice."""
+    most = math.isqrt(int(pairs)) if pairs < math.inf else pairs
+    why = f"the text and its translation have over {most:,} tokens"
+    return "the attention is too large", why, "Shorten the text, or leave out the alignment"
 
 
 @contextlib.contextmanager
@@ -87,9 +91,10 @@ def aligning(source_tokens: int, min_length: int) -> Iterator[None]:
         DecodingError: no target can be aligned, however short it is, or one is too long.
     """
     most = most_target_tokens(source_tokens)
+    what, why, advice = too_many(most_pairs.get())
     if most < max(2, min_length):
-        raise DecodingError(TOO_LARGE, f"the text has {source_tokens:,} tokens", ADVICE)
-    with bounded(most, (TOO_LARGE, _too_long(most_pairs.get()), ADVICE)):
+        raise DecodingError(what, f"the text has {source_tokens:,} tokens", advice)
+    with bounded(most, (what, why, advice)):
         yield
 
 
@@ -132,11 +137,6 @@ def align_ranked(
         for i, indices in zip(rows, align(model, source[rows], mask[rows], targets), strict=True):
             aligned[i].append(indices)
     return aligned
-
-
-def _too_long(pairs: float) -> str:
-    most = math.isqrt(int(pairs)) if pairs < math.inf else pairs
-    return f"the text and its translation have over {most:,} tokens"
 
 
 def _tokens(source: Tensor, targets: Sequence[Sequence[int]]) -> int:

@@ -8,15 +8,16 @@ from typing import Any
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.batches import batch_sources
-from zoo.decoding.forced import forced_attention, most_target_tokens
+from zoo.decoding.forced import forced_attention, most_pairs, most_target_tokens, too_many
+from zoo.decoding.steps import Bound
 from zoo.errors import DecodingError
 from zoo.nn.contract import USUAL_KIND
 
 
 def most_shown(
     checkpoint: Checkpoint, text: str, target: str | None, options: dict[str, Any], most: int
-) -> float:
-    """Return the most tokens of a translation, with its end token, whose attention is shown.
+) -> Bound:
+    """Return the most tokens of a translation whose attention is shown, and the error of more.
 
     Args:
         checkpoint: the network and its tokenizers.
@@ -37,7 +38,8 @@ def most_shown(
         shortest = max(2, options.get("min_length", 1))  # one token and the end token
     if tokens < shortest:
         raise DecodingError(*too_large(most))
-    return min(tokens, most_target_tokens(length))
+    by_pairs = most_target_tokens(length), too_many(most_pairs.get())
+    return min((tokens, too_large(most)), by_pairs)
 
 
 def too_large(most: int) -> tuple[str, str, str]:

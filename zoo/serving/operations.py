@@ -50,8 +50,7 @@ def attention(models: Models, job: dict[str, Any], texts: list[Any], on_step: On
     translator = _translator(models, job)
     (text,) = texts
     target, options = job["target"], _options(job) if job["target"] is None else {}
-    most = most_shown(translator.checkpoint, text, target, options, ATTENTION_BYTES)
-    with bounded(most, too_large(ATTENTION_BYTES)):
+    with bounded(*most_shown(translator.checkpoint, text, target, options, ATTENTION_BYTES)):
         made = translator.attention(text, target, required=False, on_step=on_step, **options)
     if sum(4 * weights.numel() for weights in made.weights.values()) > ATTENTION_BYTES:
         raise DecodingError(*too_large(ATTENTION_BYTES))
