@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from zoo.data.languages import language_name
-from zoo.serving.body import parse_form, read_body
+from zoo.serving.body import read_form
 from zoo.serving.checkpoints import Served
 from zoo.serving.errors import KeyRequiredError, RequestError, TooLargeError
 from zoo.serving.http import key_of, while_connected
@@ -29,7 +29,7 @@ class LibreTranslate:
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts from one language to another."""
         service = self.service
-        asked = parse_form(LibreTranslateRequest, request, await read_body(request, service.limits))
+        asked = await read_form(LibreTranslateRequest, request, service.limits)
         self._check_key(request, asked.api_key)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         service.check_texts(texts)
@@ -44,7 +44,7 @@ class LibreTranslate:
     async def detect(self, request: Request) -> Response:
         """Name the source languages that a text may be in, the most probable first."""
         service = self.service
-        asked = parse_form(DetectRequest, request, await read_body(request, service.limits))
+        asked = await read_form(DetectRequest, request, service.limits)
         self._check_key(request, asked.api_key)
         service.check_texts([asked.q])
         (detections,) = await while_connected(request, service.detect([asked.q]))

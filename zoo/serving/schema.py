@@ -215,8 +215,8 @@ class LibreTranslateRequest(BaseModel):
     """LibreTranslate's request; keys that this server does not use are ignored."""
 
     q: str | Texts
-    source: str = Field("auto", min_length=1)
-    target: str = Field(min_length=1)
+    source: str = Field("auto", min_length=1, max_length=100)
+    target: str = Field(min_length=1, max_length=100)
     format: Literal["text", "html"] | None = None
     alternatives: Whole = Field(0, ge=0, le=MOST_BEAM - 1)
     api_key: str | None = None

@@ -29,6 +29,12 @@ logger = logging.getLogger(__name__)
 SEND_BYTES = 131_072
 """The bytes of an answer that the system holds for a client that reads slowly."""
 
+RECEIVE_BYTES = 16_384
+"""The most bytes that are read of a connection before others have their turn.
+
+asyncio reads 262,144: those of a body in chunks of one byte took more than a second.
+"""
+
 FULL_SECONDS = 60.0
 """How often the log may say that no further connection can be accepted."""
 
@@ -62,6 +68,7 @@ class LimitedProtocol(H11Protocol):
         """Begin a connection, or refuse it."""
         self.conn = Connection(h11.SERVER, HEAD_BYTES)
         super().connection_made(transport)  # type: ignore[arg-type]
+        transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]
         # What the system holds for a slow client is bounded, and shows soon that the client reads.
         connection = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
