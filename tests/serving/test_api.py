@@ -147,7 +147,9 @@ def test_wrong_constraints_are_refused(server: Running) -> None:
         ({"banned": [""]}, "banned"),
         ({"repetition_penalty": 0}, "repetition_penalty"),
         ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size"),
-        ({"min_length": 9, "max_length": 3}, "exceeds"),
+        ({"min_length": 9, "max_length": 3}, "`min_length 9` exceeds `max_length 3`"),
+        ({"n_best": 6}, "`n_best 6` needs a beam"),
+        ({"split": False, "splitter": "lines"}, "`splitter lines` and `split: false` exclude"),
         ({"splitter": "sentencey"}, "sentencex"),
     ):
         answer = server.send("/api/translate", {**asked, **options})

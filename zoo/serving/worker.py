@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import queue
+import re
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ from zoo.serving.errors import CheckpointGoneError
 from zoo.serving.metrics import resident_bytes
 from zoo.serving.models import Models
 from zoo.serving.operations import OPERATIONS
+from zoo.serving.schema import RichRequest
 from zoo.serving.steps import OnStep, StoppedError
 
 ATTENTION_PAIRS = 4_000_000
@@ -34,6 +36,10 @@ ATTENTION_PAIRS = 4_000_000
 
 A network of 16 heads altogether needs a gigabyte of memory for so many.
 """
+
+
+OPTION = re.compile(r"`--([a-z-]+)( [^`]*)?`")
+"""An option of the command line in a message, and its value."""
 
 
 class Jobs:
@@ -109,7 +115,17 @@ def _fault(error: Exception) -> dict[str, Any]:
     else:
         traceback.print_exception(error, file=sys.stderr)
         return {"error": ["the worker failed", type(error).__name__, ""], "code": "internal"}
-    return {"error": [error.what, error.why, error.next], "code": code}
+    return {"error": [*map(_with_keys, (error.what, error.why, error.next))], "code": code}
+
+
+def _with_keys(text: str) -> str:
+    """Return a message with the keys of a request in place of options of the command line."""
+
+    def key(option: re.Match[str]) -> str:
+        name, value = option[1].replace("-", "_"), option[2] or ""
+        return f"`{name}{value}`" if name in RichRequest.model_fields else option[0]
+
+    return OPTION.sub(key, text.replace("`--no-split`", "`split: false`"))
 
 
 def written(made: dict[str, Any]) -> bytes:
