@@ -101,7 +101,7 @@ class _Beam(Steps[Memory, State]):
 
     def advance(self) -> None:
         """Append one token to every live prefix."""
-        if not all(self.ranks[number] for number in self.numbers):
+        if self.bound is not None and not all(self.ranks[number] for number in self.numbers):
             self.check_length(self.written.shape[2] + 1)
         if self._take_turns():
             return
