@@ -149,6 +149,26 @@ def test_layers_write_in_the_order_of_their_numbers() -> None:
         cache.write(1, new, new)
 
 
+@pytest.mark.parametrize("gathers", [False, True])
+def test_every_layer_writes_every_position(gathers: bool) -> None:
+    """What it has not written is whatever the memory had."""
+    first, new = KeyValueCache(2).extended(), torch.zeros(2, 1, 1, 1)
+    for layer in (0, 1):
+        first.write(layer, new, new)
+    skipped = first.extended()
+    skipped.write(0, new, new)
+    again = skipped.extended()
+    if gathers:
+        again = again.gather(torch.tensor([0, 0, 1, 1]))
+        new = torch.zeros(4, 1, 1, 1)
+    again.write(0, new, new)
+    with pytest.raises(IndexError, match="layer 1 of a KeyValueCache writes position 2, and has"):
+        again.write(1, new, new)
+    with pytest.raises(IndexError, match=r"layer 2 .* not written position 0: after"):
+        again.write(2, new, new)
+    first.extended().write(1, torch.zeros(2, 1, 1, 1), torch.zeros(2, 1, 1, 1))
+
+
 @torch.no_grad()
 def test_reordering_a_beam_copies_nothing() -> None:
     cache = KeyValueCache(2).extended()

@@ -15,6 +15,7 @@ import zoo
 from tests.shelves import registry_with
 from zoo.data.batches import Batch
 from zoo.decoding.ensemble import Ensemble
+from zoo.decoding.forced import align, forced_log_probs
 from zoo.decoding.greedy import greedy
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
@@ -121,6 +122,20 @@ class NoName(RecurrentSeq2Seq):
     def forward(self, *given):
         return super().forward(*given)._replace(losses={3: torch.tensor(1.0)})
 
+class Swapped(RecurrentSeq2Seq):
+    def forward(self, *given):
+        return super().forward(*given)._replace(logits={})
+    def step(self, *given):
+        step = super().step(*given)
+        return step._replace(logits=step.state, state=step.logits)
+
+class Attentive(RecurrentSeq2Seq):
+    attention = None
+    def forward(self, *given):
+        return super().forward(*given)._replace(attention=self.attention)
+    def step(self, *given):
+        return super().step(*given)._replace(attention=self.attention)
+
 class Odd(RecurrentSeq2Seq):
     def init_state(self, memory):
         return {"state": super().init_state(memory)}
@@ -221,6 +236,12 @@ def ensemble_of(name: str) -> object:
             for use in (beam_of, greedy_of, ensemble_of)
         ),
         (greedy_of, "NarrowStep", f"the network NarrowStep of {OWNER} is broken: step returned l"),
+        (
+            output_of,
+            "Swapped",
+            f"the network Swapped of {OWNER} is broken: forward returned logits ",
+        ),
+        (beam_of, "Swapped", f"the network Swapped of {OWNER} is broken: step returned logits of "),
         *(
             (losses_of, name, f"the network {name} of {OWNER} is broken: forward returned the los")
             for name in ("PlainLoss", "LossList", "LossOfEach")
@@ -238,6 +259,63 @@ def test_the_plugin_of_a_network_is_named(
     with pytest.raises(PluginError) as caught:
         use(name)
     assert str(caught.value).startswith(reason)
+
+
+def align_of(network: Any) -> object:
+    return align(network, SOURCE, SOURCE > 0, [[4], [5]])
+
+
+def scores_of(network: Any) -> object:
+    return forced_log_probs(network, SOURCE, SOURCE > 0, [[4], [5]])
+
+
+def step_of(network: Any) -> object:
+    memory = network.encode(SOURCE, SOURCE > 0).memory
+    return faults.step(network, SOURCE[:, 0], network.init_state(memory), memory, attention=True)
+
+
+@pytest.mark.parametrize(
+    ("use", "attention", "reason"),
+    [
+        (align_of, None, "forward returned attention of type NoneType, not a mapping of kinds to"),
+        (align_of, torch.zeros(2), "forward returned attention of type Tensor, not a mapping"),
+        (align_of, {"cross": 3}, "forward returned 'cross' attention of 3, not (rows, layers, he"),
+        (
+            align_of,
+            {"cross": torch.zeros(2, 1, 3, 3)},
+            "forward returned 'cross' attention of shape (2, 1, 3, 3), not (rows, layers, heads, "
+            "queries, keys) of 2 rows and 2 queries",
+        ),
+        (align_of, {"cross": torch.zeros(2, 1, 1, 3, 3)}, "forward returned 'cross' attention"),
+        (align_of, {"encoder": torch.zeros(1, 1, 1, 3, 3)}, "forward returned 'encoder' attentio"),
+        (step_of, {"cross": torch.zeros(2, 1, 1, 3)}, "step returned 'cross' attention of shape"),
+        (step_of, {"cross": torch.zeros(2, 1, 1, 1, 3)}, ""),
+        (
+            align_of,
+            {"cross": torch.zeros(2, 1, 1, 2, 3), "encoder": torch.zeros(2, 1, 1, 3, 3)},
+            "",
+        ),
+    ],
+)
+def test_attention_of_another_shape_is_the_networks_fault(
+    visitor: Registry, use: Callable[[Any], object], attention: object, reason: str
+) -> None:
+    network: Any = network_of("Attentive")
+    network.attention = attention
+    if not reason:
+        use(network)
+        return
+    with pytest.raises(PluginError) as caught:
+        use(network)
+    assert str(caught.value).startswith(f"the network Attentive of {OWNER} is broken: {reason}")
+
+
+@pytest.mark.parametrize("use", [align_of, scores_of])
+def test_what_a_network_raises_for_given_targets_is_its_fault(
+    visitor: Registry, use: Callable[[Any], object]
+) -> None:
+    with pytest.raises(PluginError, match=r"the network Raising of .* is broken: it raised KeyE"):
+        use(network_of("Raising"))
 
 
 @pytest.mark.parametrize("name", ["Raising", "Lacking", "Narrow"])

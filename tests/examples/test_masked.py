@@ -127,6 +127,21 @@ def test_a_network_that_reads_the_target_in_evaluation_breaks_a_law(
         LAW["target_gives_its_length_alone"](tried)
 
 
+def test_a_network_that_counts_padding_of_the_target_breaks_a_law(
+    networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = case("masked", networks)
+    forward = tried.model.forward
+
+    def counting(source: Tensor, mask: Tensor, target: Tensor, attention: bool = False) -> Any:
+        output = forward(source, mask, target, attention)
+        return output._replace(logits=output.logits / target.shape[1])
+
+    monkeypatch.setattr(tried.model, "forward", counting)
+    with pytest.raises(BrokenLawError, match="target 1 gives other logits without padding"):
+        LAW["target_gives_its_length_alone"](tried)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint that was validated, with samples, while it was trained."""

@@ -188,6 +188,17 @@ def test_tied_weights_have_one_row_under_their_first_name() -> None:
             law(case_of(Tied, TiedConfig()))
 
 
+def test_a_gate_that_is_closed_at_first_satisfies_every_law() -> None:
+    """And the weights behind it get gradients: cases change weights whose numbers are all equal."""
+    tried = case_of(wrong_parameters.Closed, wrong_parameters.ScaledConfig())
+    scale = tried.model.get_parameter("scale")
+    assert scale.unique().numel() == scale.numel()
+    assert not tried.rebuild().get_parameter("scale").any()
+    for law in LAWS:
+        if law.name not in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
+            law(case_of(wrong_parameters.Closed, wrong_parameters.ScaledConfig()))
+
+
 class Locked(Network):
     def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tests.laws.networks import Made, Memory, Network, Right, State, wrong
 from zoo import Dim, Table
-from zoo.nn import Step
+from zoo.nn import Output, Step
 
 
 class Scaled(Network):
@@ -61,6 +61,44 @@ def a_miscounted_parameter() -> Made:
             return table
 
     return Network, Miscounts()
+
+
+@wrong("step_equals_forward", "step 0 differs from forward: off by")
+def a_gain_that_steps_apply_twice() -> Made:
+    class Twice(Scaled):
+        """All numbers of `scale` are 1 before training."""
+
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, [state[0] * self.scale], memory, attention)
+            return step._replace(logits=step.logits * self.scale.mean())
+
+    return Twice, ScaledConfig()
+
+
+class Closed(Scaled):
+    """What forward adds to the logits is multiplied by `scale`, whose numbers are 0 at first."""
+
+    def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.scale = nn.Parameter(torch.zeros(config.dim))
+
+    def next(self, words: Tensor, before: Tensor) -> Tensor:
+        return Network.next(self, words, before) + self.scale * words
+
+
+@wrong("future_is_ignored", "positions before 1 depend on what follows: off by")
+def future_tokens_behind_a_closed_gate() -> Made:
+    class Leaks(Closed):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            read = self.target(target).sum(1, keepdim=True) * self.scale
+            return output._replace(logits=output.logits + self.output(read))
+
+    return Leaks, ScaledConfig()
 
 
 @wrong("every_parameter_gets_a_gradient", "g (scale) gets no gradient and declares no zero_gradient")  # fmt: skip  # noqa: E501

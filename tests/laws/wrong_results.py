@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +23,30 @@ def another_type_with_attention() -> Made:
             return cast(Output, tuple(output)) if attention else output
 
     return Branches
+
+
+@wrong("results_are_named_tuples", "step returns Step with logits of type list, not zoo.nn.Step(")
+def fields_in_another_order() -> Made:
+    class Swaps(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            logits, after, kinds = super().step(token, state, memory, attention)
+            return Step(cast(Tensor, after), cast(State, logits), kinds)
+
+    return Swaps
+
+
+@wrong("results_are_named_tuples", "forward returns Output with attention of type NoneType and losses of type NoneType, not")  # fmt: skip  # noqa: E501
+def fields_that_are_none() -> Made:
+    class Empty(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            return Output(output.logits, cast(Any, None), cast(Any, None))
+
+    return Empty
 
 
 @wrong("logits_are_finite", "forward gives infinite or NaN logits")
@@ -298,7 +323,7 @@ def memory_changed_by_a_step() -> Made:
     return Writes
 
 
-@wrong("step_is_pure", "the state before step 0 gives other logits")
+@wrong("step_is_pure", "step 0 changes the state that it receives, in place")
 def an_in_place_write_to_an_earlier_state() -> Made:
     class InPlace(Network):
         def step(
@@ -311,7 +336,7 @@ def an_in_place_write_to_an_earlier_state() -> Made:
     return InPlace
 
 
-@wrong("step_is_pure", "gives other logits when it is used again")
+@wrong("step_is_pure", "step 0 changes the state that it receives, in place")
 def a_buffer_shared_between_states() -> Made:
     class Shares(Network):
         """Writes every state to one buffer."""
@@ -555,3 +580,36 @@ def a_loss_in_evaluation_mode() -> Made:
             return output._replace(losses={"size": output.logits.square().sum()})
 
     return Always
+
+
+def with_loss(loss: Callable[[Output, Tensor, Tensor], Any]) -> type[Network]:
+    """Return a network with a loss, given what forward returns, the source mask and the target."""
+
+    class Loses(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            losses = {"size": loss(output, source_mask, target)} if self.training else {}
+            return output._replace(losses=losses)
+
+    return Loses
+
+
+@wrong("losses_are_sums_of_training", "more padding changes loss 'size': off by")
+def a_loss_that_counts_padding_of_the_target() -> Made:
+    return with_loss(lambda output, mask, target: output.logits.square().sum())
+
+
+@wrong("losses_are_sums_of_training", "more padding changes loss 'size': off by")
+def a_loss_that_counts_padding_of_the_source() -> Made:
+    def per_token(output: Output, mask: Tensor, target: Tensor) -> Tensor:
+        real = (target != 0)[..., None]
+        return (output.logits * real).square().sum() / mask.shape[1]
+
+    return with_loss(per_token)
+
+
+@wrong("losses_are_sums_of_training", "loss 'size' is a float, not a tensor of one number")
+def a_loss_that_is_no_tensor() -> Made:
+    return with_loss(lambda output, mask, target: output.logits.square().sum().item())

@@ -44,6 +44,18 @@ def a_step_that_differs_for_one_row() -> Made:
     return Centers
 
 
+@wrong("future_is_ignored", "positions before 7 depend on the length of the target: off by")
+def a_length_of_the_target_that_leaks() -> Made:
+    class Scales(Network):
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            output = super().forward(source, source_mask, target, attention)
+            return output._replace(logits=output.logits / target.shape[1])
+
+    return Scales
+
+
 @wrong("length_limits_hold", "the network raised RuntimeError: maximum size for tensor at")
 def a_window_that_is_longer_than_a_word() -> Made:
     class Window(Network):

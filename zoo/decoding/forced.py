@@ -17,6 +17,7 @@ from zoo.decoding.steps import bounded
 from zoo.decoding.task import full_precision
 from zoo.errors import DecodingError
 from zoo.nn.contract import BEGIN, END, PADDING, Attention, Memory, Seq2Seq, State
+from zoo.nn.faults import forward
 
 most_pairs: ContextVar[float] = ContextVar("most_pairs", default=math.inf)
 """The most pairs of tokens, of sources and targets together, whose attention is held at once."""
@@ -37,7 +38,7 @@ def forced_log_probs(
         DecodingError: a log probability is not a number.
     """
     inputs, labels = _padded(targets, source.device)
-    logits = full_precision(model(source, mask, inputs).logits)
+    logits = full_precision(forward(model, source, mask, inputs).logits)
     scores = logits.gather(2, labels[..., None])[..., 0] - logits.logsumexp(2)
     rows = [row[: len(target) + 1] for row, target in zip(scores.tolist(), targets, strict=True)]
     if any(math.isnan(score) for row in rows for score in row):
@@ -60,7 +61,7 @@ def forced_attention(
     if _tokens(source, targets) ** 2 > pairs:
         raise DecodingError(*too_many(pairs))
     inputs, _ = _padded(targets, source.device)
-    attention = model(source, mask, inputs, attention=True).attention
+    attention = forward(model, source, mask, inputs, attention=True).attention
     if any(bool(weights.isnan().any()) for weights in attention.values()):
         raise not_a_number()
     return attention

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from zoo.errors import FAILURES, PluginError, ZooError
-from zoo.nn.contract import BeamSteps, Encoded, GreedySteps, Memory, Seq2Seq, State, Step
+from zoo.errors import FAILURES, PluginError, ZooError, shown
+from zoo.nn.contract import BeamSteps, Encoded, GreedySteps, Memory, Output, Seq2Seq, State, Step
 from zoo.nn.tree import plain_tensors
 from zoo.registry.open_shelf import BrokenEntryError
 from zoo.registry.owners import Plugin
@@ -96,11 +96,42 @@ def step(
     with blaming_network(network):
         step = network.step(token, state, memory, attention)
     _require_type(network, "step", step, Step)
-    expected = len(token), getattr(network, "target_vocab", step.logits.shape[-1])
-    if step.logits.shape != expected:
-        reason = f"step returned logits of shape {tuple(step.logits.shape)}, not {expected}"
-        raise broken_network(type(network), reason)
+    vocab = getattr(network, "target_vocab", None)
+    _require_logits(network, "step", step.logits, (len(token),), vocab)
+    if attention:
+        require_attention(network, "step", step.attention, len(token), 1)
     return step
+
+
+def require_output(network: Any, output: object, target: Tensor, attention: bool = False) -> Output:
+    """Return what `forward` returned for a target, (sentences, n), if it is an `Output`.
+
+    Raises:
+        PluginError: it is something else, or its logits, or attention that was asked for, are.
+    """
+    _require_type(network, "forward", output, Output)
+    assert isinstance(output, Output)
+    _require_logits(network, "forward", output.logits, tuple(target.shape), network.target_vocab)
+    if attention:
+        require_attention(network, "forward", output.attention, *target.shape)
+    return output
+
+
+def forward(
+    network: Seq2Seq[Memory, State],
+    source: Tensor,
+    mask: Tensor,
+    target: Tensor,
+    attention: bool = False,
+) -> Output:
+    """Return the logits of all positions of a target: see `Seq2Seq.forward`.
+
+    Raises:
+        PluginError: the network raised something, or returned no such `Output`.
+    """
+    with blaming_network(network):
+        output = network(source, mask, target, attention)
+    return require_output(network, output, target, attention)
 
 
 def greedy_steps(
@@ -177,10 +208,43 @@ def beam_steps(
     return steps
 
 
+def require_attention(
+    network: object, method: str, attention: object, rows: int, queries: int
+) -> None:
+    """Raise a PluginError unless attention is a mapping of weights, (rows, …, …, queries, keys).
+
+    The kind `encoder` has the tokens of the source as its queries.
+    """
+    if not isinstance(attention, Mapping):
+        reason = f"{method} returned attention of type {type(attention).__name__}, not a mapping"
+        raise broken_network(type(network), f"{reason} of kinds to weights")
+    for kind, weights in attention.items():
+        shape = tuple(weights.shape) if isinstance(weights, Tensor) else ()
+        of_targets = kind != "encoder"
+        if len(shape) != 5 or shape[0] != rows or (of_targets and shape[3] != queries):
+            given = f"shape {shape}" if isinstance(weights, Tensor) else shown(weights)
+            what = f"(rows, layers, heads, queries, keys) of {rows} rows and {queries} queries"
+            reason = f"{method} returned {shown(kind)} attention of {given}, not {what}"
+            raise broken_network(type(network), reason)
+
+
+def _require_logits(
+    network: object, method: str, logits: object, shape: tuple[int, ...], vocab: int | None
+) -> None:
+    """Raise a PluginError unless logits are a tensor of a shape and, if known, a vocabulary."""
+    if not isinstance(logits, Tensor):
+        reason = f"{method} returned logits of type {type(logits).__name__}, not Tensor"
+        raise broken_network(type(network), f"{reason}: they are the first field of its result")
+    expected = (*shape, logits.shape[-1] if vocab is None and logits.dim() else vocab)
+    if logits.shape != expected:
+        reason = f"{method} returned logits of shape {tuple(logits.shape)}, not {expected}"
+        raise broken_network(type(network), reason)
+
+
 def _require_type(network: object, method: str, result: object, kind: type[object]) -> None:
     """Raise a PluginError unless a result is of a type."""
     if not isinstance(result, kind):
-        expected = f"{'an' if kind is Encoded else 'a'} {kind.__name__}"
+        expected = f"{'an' if kind in (Encoded, Output) else 'a'} {kind.__name__}"
         reason = f"{method} returned a value of type {type(result).__name__}, not {expected}"
         raise broken_network(type(network), reason)
 

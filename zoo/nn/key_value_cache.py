@@ -41,6 +41,7 @@ class KeyValueCache:
     def __init__(self, sentences: int) -> None:
         self.sentences, self.beam, self.length = sentences, 1, 0
         self._layers: list[tuple[Tensor, Tensor]] = []
+        self._written: list[int] = []  # positions that each layer has written
         self._filled = [0]  # positions in use in the storage, by any cache that shares it
         # Which hypothesis of the beam wrote each position of a row's prefix, (sentences, beam,
         # positions); None if every row wrote its own.
@@ -57,6 +58,9 @@ class KeyValueCache:
         """Return a cache with more positions, still to be written."""
         cache = self._shared()
         cache.length, cache._mask = self.length + count, None
+        # Kernels write every layer, and do not say so.
+        kernel = self.has_kernel
+        cache._written = [self.length] * len(self._layers) if kernel else self._written.copy()
         capacity = self._layers[0][0].shape[2] if self._layers else 0
         if self._filled[0] != self.length or cache.length > capacity or torch.is_grad_enabled():
             capacity = max(2 * cache.length, cache._first_capacity())
@@ -107,7 +111,8 @@ class KeyValueCache:
         they write first.
 
         Raises:
-            IndexError: a layer before this one has never written, or there is no position yet.
+            IndexError: a layer before this one has never written, this one has not written an
+                earlier position, or there is no position yet.
         """
         if not self.length:
             raise IndexError("a KeyValueCache has no position to write to: call extended() first")
@@ -136,23 +141,35 @@ class KeyValueCache:
     def storage(
         self, layer: int, heads: int, d: int, like: Tensor, of_values: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return a layer's storage, (sentences, heads, capacity, beam, d) each, new at first.
+        """Return the storage of a layer that writes the last position, new at first.
 
-        `of_values` is the width of values, if it is not d.
+        It is (sentences, heads, capacity, beam, d), for keys and for values; `of_values` is the
+        width of values, if it is not d.
         """
         count = len(self._layers)
         if layer == count:
-            capacity = max(self.length, self._first_capacity())
-            shape = (self.sentences, heads, capacity, self.beam)
-            widths = d, d if of_values is None else of_values
-            keys, values = (like.new_empty(*shape, width) for width in widths)
-            self._layers.append((keys, values))
+            self._add_storage(heads, like, (d, d if of_values is None else of_values))
         elif layer > count:
             raise IndexError(
                 f"layer {layer} of a KeyValueCache writes, and layer {count} never has: number the "
                 "layers that write from 0"
             )
+        if self._written[layer] < self.length - 1:
+            raise IndexError(
+                f"layer {layer} of a KeyValueCache writes position {self.length - 1}, and has not "
+                f"written position {self._written[layer]}: after each extended(), every layer "
+                "writes once"
+            )
+        self._written[layer] = self.length
         return self._layers[layer]
+
+    def _add_storage(self, heads: int, like: Tensor, widths: tuple[int, int]) -> None:
+        """Add the storage of one layer, for keys and for values of these widths."""
+        capacity = max(self.length, self._first_capacity())
+        shape = (self.sentences, heads, capacity, self.beam)
+        keys, values = (like.new_empty(*shape, width) for width in widths)
+        self._layers.append((keys, values))
+        self._written.append(0)
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -167,7 +184,7 @@ class KeyValueCache:
     ) -> list[tuple[Tensor, Tensor]]:
         """Return the storage of so many layers; the same list until the storage is replaced."""
         while len(self._layers) < layers:
-            self.storage(len(self._layers), heads, d, like)
+            self._add_storage(heads, like, (d, d))
         return self._layers
 
     def storage_parts(self) -> list[Tensor]:

@@ -119,6 +119,7 @@ class RecordedCache(KeyValueCache):
         """Return what a loaded cache has become by so many steps; the next one overwrites it."""
         result = KeyValueCache(cache.sentences)
         result.beam, result.length = self.beam, cache.length + steps
+        result._written = [result.length] * len(self._layers)
         result._filled = [result.length]
         result._numbers = cache._numbers if cache.beam == self.beam else None
         last = self._lent

@@ -20,6 +20,8 @@ from zoo.testing.settings import kept_settings
 SOURCE_VOCAB, TARGET_VOCAB = 19, 17
 SOURCE_LENGTHS, TARGET_LENGTHS = (3, 9, 5, 7, 4), (8, 4, 6, 5, 8)
 ROWS, BEAM = len(SOURCE_LENGTHS), 3
+SHAKEN = 0.1
+"""The standard deviation of what is added to weights of equal numbers."""
 FEATURES = 7
 """Numbers of a feature vector, for networks that read them."""
 LONG = 40
@@ -125,6 +127,7 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     of_trees = cast("type[Seq2Seq]", network)
     with kept_settings():
         model = build(of_trees, config, size, TARGET_VOCAB).double().eval()
+    _shake_constants(model)
     source, target = _tokens(SOURCE_LENGTHS, source_vocab), _tokens(TARGET_LENGTHS, TARGET_VOCAB)
     for row, length in enumerate(SOURCE_LENGTHS):
         source[row, length - 1] = END
@@ -136,6 +139,19 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
         made.table[PADDING] = 0
         made.source = made.read(source)
     return made
+
+
+@torch.no_grad()
+def _shake_constants(model: Seq2Seq) -> None:
+    """Change weights whose numbers are all equal, as of a bias, a gain, or a gate that is closed.
+
+    Zeros hide what they multiply, and zeros and ones that they themselves are left out somewhere.
+    """
+    generator = torch.Generator().manual_seed(7)
+    for weight in model.parameters():
+        if weight.numel() and bool((weight == weight.flatten()[0]).all()):
+            change = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            weight.add_(SHAKEN * weight.abs().clamp(min=1) * change)
 
 
 def pad(source: Tensor, columns: int) -> Tensor:

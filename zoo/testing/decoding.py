@@ -205,21 +205,36 @@ def step_is_pure(case: Case) -> None:
     """A step changes neither the state nor the memory that it receives."""
     model = case.model
     memory = model.encode(case.source, case.mask).memory
-    original = [tensor.clone() for tensor in tensors(memory)]
+    original = _cloned(memory)
     states, expected = [model.init_state(memory)], []
     for position in range(case.target.shape[1]):
+        before = _cloned(states[-1])
         step = model.step(case.target[:, position], states[-1], memory)
+        if not _are_equal(before, tensors(states[-1])):
+            raise BrokenLawError(f"step {position} changes the state that it receives, in place")
         states.append(step.state)
         expected.append(step.logits)
-    for before, after in zip(original, tensors(memory), strict=True):
-        if not torch.equal(before, after):
-            raise BrokenLawError("a step changed the memory")
+    if not _are_equal(original, tensors(memory)):
+        raise BrokenLawError("a step changed the memory")
     # Branch from an old state first: what it appends must not show up in newer states.
     model.step(torch.full((ROWS,), TARGET_VOCAB - 1), states[2], memory)
     for position, logits in enumerate(expected):
         again = model.step(case.target[:, position], states[position], memory).logits
         what = f"the state before step {position} gives other logits when it is used again"
         require_close(again, logits, what)
+
+
+def _cloned(tree: Tree) -> list[torch.Tensor]:
+    """Return copies of all tensors of memory or state."""
+    return [tensor.clone() for tensor in tensors(tree)]
+
+
+def _are_equal(parts: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Return whether two lists have tensors of equal numbers, or none in the same entries."""
+    return [part.shape for part in parts] == [other.shape for other in others] and all(
+        bool(((one == other) | ((one != one) & (other != other))).all())
+        for one, other in zip(parts, others, strict=True)
+    )
 
 
 @law(

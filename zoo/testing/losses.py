@@ -10,9 +10,12 @@ from torch import Tensor
 
 from zoo.nn.contract import PADDING, Seq2Seq
 from zoo.registry.builtin import zoo_objectives
-from zoo.testing.case import Case
+from zoo.testing.case import Case, pad
 from zoo.testing.law import BrokenLawError, law, require_close
 from zoo.training.training_batch import may_name_a_loss
+
+PADDED = 3
+"""Columns of padding that are added to sources and targets."""
 
 
 def own_losses(
@@ -34,9 +37,9 @@ def loss_of(model: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> Ten
 
 
 @law(
-    causes="a mean over the batch in place of a sum; .detach() or .item(); no check of "
-    "self.training; .float() of the float64 in which the law computes; a name that a built-in "
-    "objective has, or one with spaces",
+    causes="a mean over the batch in place of a sum; padding that counts, of the source or of the "
+    "target; .detach() or .item(); no check of self.training; .float() of the float64 in which the "
+    "law computes; a name that a built-in objective has, or one with spaces",
     requires="shapes randomness_is_seeded",
 )
 def losses_are_sums_of_training(case: Case) -> None:
@@ -48,20 +51,35 @@ def losses_are_sums_of_training(case: Case) -> None:
     other = own_losses(case.model, *batch, seed=15)
     source, mask, target = (torch.cat([part, part]) for part in batch)
     twice = own_losses(case.model, source, mask, target)
+    padded = own_losses(case.model, *_padded(case))
     objectives = {objective.name for objective in zoo_objectives()}
     for name, loss in losses.items():
         if not may_name_a_loss(name):
             raise BrokenLawError(f"a loss is named {name!r}: use letters, digits, _, - and .")
         if name in objectives:
             raise BrokenLawError(f"loss {name!r} has the name of a built-in objective")
+        if not isinstance(loss, Tensor):
+            kind = type(loss).__name__
+            raise BrokenLawError(f"loss {name!r} is a {kind}, not a tensor of one number")
         if loss.dim() or not loss.isfinite():
             raise BrokenLawError(f"loss {name!r} is {loss.detach()}, not one finite number")
         if not loss.requires_grad:
             raise BrokenLawError(f"loss {name!r} has no gradient")
+    if not set(losses) == set(other) == set(twice) == set(padded):
+        raise BrokenLawError("the names of the losses differ between two batches")
+    for name, loss in losses.items():
         # With dropout, the two halves of a batch that is given twice differ.
-        if set(losses) == set(other) == set(twice) and torch.equal(loss, other[name]):
+        if torch.equal(loss, other[name]):
             scale = max(1.0, float(loss.detach().abs()))
             what = f"loss {name!r} of a batch that is given twice is not twice the batch's"
             require_close(twice[name].detach() / scale, 2 * loss.detach() / scale, what)
-    if not set(losses) == set(other) == set(twice):
-        raise BrokenLawError("the names of the losses differ between two batches")
+            what = f"more padding changes loss {name!r}"
+            require_close(padded[name].detach() / scale, loss.detach() / scale, what)
+
+
+def _padded(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the batch with more columns of padding, as many as the config allows of a target."""
+    limit = case.config.length_limits.target
+    width = case.target.shape[1]
+    columns = PADDED if limit is None else max(0, min(PADDED, limit - 1 - width))
+    return pad(case.source, PADDED), pad(case.mask, PADDED), pad(case.target, columns)

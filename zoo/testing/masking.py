@@ -57,7 +57,7 @@ def _seeded(case: Case, seed: int = 17) -> Tensor:
 
 @law(
     causes="no causal mask, or one off by one; a convolution padded on both sides; a norm over "
-    "positions; a decoder that does not read the previous token",
+    "positions; the length of the target; a decoder that does not read the previous token",
     requires="randomness_is_seeded",
     of="steps",
 )
@@ -73,6 +73,9 @@ def future_is_ignored(case: Case) -> None:
         require_close(logits[:, :position], expected[:, :position], what)
         if torch.equal(logits[:, position], expected[:, position]):
             raise BrokenLawError(f"the logits at position {position} ignore the token there")
+    shorter = case.model(case.source, case.mask, case.target[:, :position]).logits
+    what = f"positions before {position} depend on the length of the target"
+    require_close(shorter, expected[:, :position], what)
     _require_causal_training(case)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN, Decoded, NonAutoregressive
 from zoo.nn.tree import Tree, tensors
-from zoo.testing.case import SOURCE_LENGTHS, TARGET_VOCAB, Case, pad
+from zoo.testing.case import SOURCE_LENGTHS, TARGET_LENGTHS, TARGET_VOCAB, Case, pad
 from zoo.testing.law import BrokenLawError, law, require_close
 
 NEVER = (PADDING, BEGIN, UNKNOWN)
@@ -106,7 +106,8 @@ def decode_ignores_the_batch(case: Case) -> None:
 
 
 @law(
-    causes="a training mode that is never left: in evaluation, every token is hidden",
+    causes="a training mode that is never left: in evaluation, every token is hidden; a length of "
+    "the target that counts padding",
     requires="shapes randomness_is_seeded",
     of="own search",
 )
@@ -118,3 +119,8 @@ def target_gives_its_length_alone(case: Case) -> None:
     other = (case.target + 3) % (TARGET_VOCAB - UNKNOWN - 1) + UNKNOWN + 1
     logits = case.model(case.source, case.mask, torch.where(words, other, case.target)).logits
     require_close(logits, expected, "other tokens of the target change the logits")
+    for row, length in enumerate(TARGET_LENGTHS):
+        one = slice(row, row + 1)
+        alone = case.model(case.source[one], case.mask[one], case.target[one, :length]).logits
+        what = f"target {row} gives other logits without padding"
+        require_close(alone, expected[one, :length], what)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
+from torch import Tensor
 
 from zoo.nn.contract import Encoded, Output, Step
 from zoo.nn.tree import Tree
@@ -28,12 +30,17 @@ def wrong_results(case: Case) -> str | None:
     and longer tuples if attention was requested.
     """
     problems: dict[str, str] = {}
+    wrong_types = False
 
     def check(method: str, result: object, attention: bool) -> None:
+        nonlocal wrong_types
         expected, description = EXPECTED[method]
-        if not isinstance(result, expected) and method not in problems:
+        is_expected = isinstance(result, expected)
+        wrong = _wrong_fields(cast(NamedTuple, result)) if is_expected else _type(result)
+        if wrong and method not in problems:
+            wrong_types |= not is_expected
             condition = " with attention=True" if attention else ""
-            problems[method] = f"{method}{condition} returns {_type(result)}, not {description}"
+            problems[method] = f"{method}{condition} returns {wrong}, not {description}"
 
     model, source, mask, target = case.model, case.source, case.mask, case.target
     for attention in (False, True):
@@ -48,7 +55,23 @@ def wrong_results(case: Case) -> str | None:
     if not problems:
         return None
     listed = "; ".join(problems.values())
+    if not wrong_types:
+        return listed
     return f"{listed}. Since plugin API 2, methods return named tuples: see docs/api-2.md"
+
+
+FIELDS: dict[str, type] = {"logits": Tensor, "attention": Mapping, "losses": Mapping}
+"""The types of fields; those of memory and state differ between networks."""
+
+
+def _wrong_fields(result: NamedTuple) -> str:
+    """Return the fields of a named tuple that have another type, or nothing."""
+    wrong = [
+        f"{name} of type {type(value).__name__}"
+        for name, value in result._asdict().items()
+        if not isinstance(value, FIELDS.get(name, object))
+    ]
+    return f"{type(result).__name__} with {' and '.join(wrong)}" if wrong else ""
 
 
 def _memory(encoded: object) -> Tree:

@@ -16,7 +16,7 @@ from zoo.decoding.sampling import sample
 from zoo.decoding.task import Task
 from zoo.errors import ConfigError, shown
 from zoo.nn.contract import PADDING, Output, Seq2Seq
-from zoo.nn.faults import blaming_network, broken_network, encode
+from zoo.nn.faults import blaming_network, broken_network, encode, require_output
 from zoo.training.sharding import is_sharded_model
 
 LOSS_NAME = re.compile(r"[\w.-]+")
@@ -79,13 +79,7 @@ class TrainingBatch:
         source, inputs = self.inputs
         with blaming_network(self.network):
             output: Output = self.forward(source, self.source_mask, inputs)
-        if not isinstance(output, Output):
-            reason = f"forward returned a value of type {type(output).__name__}, not an Output"
-            raise broken_network(type(self.network), reason)
-        expected = [*inputs.shape, self.network.target_vocab]
-        if list(output.logits.shape) != expected:
-            reason = f"forward returned logits of shape {list(output.logits.shape)}, not {expected}"
-            raise broken_network(type(self.network), f"{reason}: (sentences, n, target_vocab)")
+        require_output(self.network, output, inputs)
         self.outputs.append((output, self.copies))
         return output
 
