@@ -195,7 +195,7 @@ class HubWarning(UserWarning):
 
 
 class PluginWarning(UserWarning):
-    """A broken part of a plugin is left out."""
+    """A broken part of a plugin is left out, or another plugin brings what a checkpoint needs."""
 
 
 def plain_name(name: str) -> str:

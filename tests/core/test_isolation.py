@@ -17,7 +17,7 @@ from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
 from zoo import Config, Dataset, Pair, Scheme, Table, hookimpl
 from zoo.checkpoint import checkpoint as folder_format
-from zoo.errors import CheckpointError, DataError, HubError, PluginError
+from zoo.errors import CheckpointError, DataError, HubError, PluginError, PluginWarning
 from zoo.hub.contract import Hub
 from zoo.hub.hubs import hub_of
 from zoo.nn.build import build
@@ -187,6 +187,23 @@ def test_a_network_that_raises_is_reported_in_one_line() -> None:
     reason = "the network Raises is broken: its constructor raised TypeError: a wrong argument"
     with pytest.raises(PluginError, match=reason):
         build(Raises, Plain(), 5, 5)  # type: ignore[arg-type]  # it is no network
+
+
+def test_an_architecture_of_another_package_is_warned_of(tmp_path: Path) -> None:
+    """A package may bring another network under the same name, with weights of the same shapes."""
+    released = default_registry().checkpoints["seq2seq-tiny.numbers-en-fr"]
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for file in released.folder.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    folder_format.read(folder, default_registry())
+    config = json.loads((folder / "config.json").read_text())
+    config["plugin"] = {"package": "zoo-gone", "version": "3.1"}
+    (folder / "config.json").write_text(json.dumps(config))
+    now = "written with zoo-gone 3.1, and its architecture 'seq2seq' is now that of seq2seq-zoo: if"
+    with pytest.warns(PluginWarning, match=now):
+        folder_format.read(folder, default_registry())
 
 
 def test_loading_names_the_writing_and_the_installed_version(tmp_path: Path) -> None:

@@ -457,6 +457,20 @@ def test_one_mistake_fails_few_laws_and_the_others_name_what_they_wait_for(name:
         assert reason in {f"waits for law {law}, which does not hold" for law in failed}
 
 
+def test_a_network_that_cannot_be_built_fails_one_law() -> None:
+    def unbuilt() -> Case:
+        raise PluginError("the network is broken", "its constructor raised KeyError")
+
+    outcomes = Outcomes(LAWS, unbuilt)
+    first, *others = LAWS
+    for _ in range(2):
+        with pytest.raises(PluginError, match="its constructor raised"):
+            outcomes.run(first)
+    for law in others:
+        with pytest.raises(pytest.skip.Exception, match=f"see the failure of {first.name}"):
+            outcomes.run(law)
+
+
 OF_VERSION_0_1 = [
     "a_buffer",
     "a_buffer_shared_between_states",

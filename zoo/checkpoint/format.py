@@ -10,13 +10,14 @@ import functools
 import json
 import os
 import shlex
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import About
-from zoo.errors import CheckpointError, ConfigError, PluginError, ZooError
+from zoo.errors import CheckpointError, ConfigError, PluginError, PluginWarning, ZooError
 from zoo.files import read_json, replace_file
 from zoo.registry.parameters import VOCABULARY_LIMIT
 
@@ -283,17 +284,28 @@ def architecture_of(
 ) -> Architecture:
     """Return the architecture of a checkpoint, given the content of its `config.json`.
 
+    It warns of an architecture of the same name that another package brings.
+
     Raises:
         PluginError: the architecture is not installed; names the package that wrote the checkpoint.
     """
+    name = description["architecture"]
     try:
-        return registry.architecture(description["architecture"])
+        architecture = registry.architecture(name)
+        package, plugin = description["plugin"].get("package"), registry.plugin_of(name)
+        if package not in (None, plugin.distribution):
+            written = " ".join(written_with(description))
+            now = f"its architecture {name!r} is now that of {plugin.distribution}"
+            doubt = "if that is another network, results are wrong. See `zoo plugins`"
+            message = f"{folder} was written with {written}, and {now}: {doubt}"
+            warnings.warn(PluginWarning(message), stacklevel=2)
+        return architecture
     except ZooError as error:
         package, version = written_with(description)
         broken = [p for p in registry.plugins.broken if p.distribution == package]
         why = f"; {broken[0]} did not load: {broken[0].problem}" if broken else ""
         raise type(error)(
-            f"{folder} needs architecture {description['architecture']!r}",
+            f"{folder} needs architecture {name!r}",
             f"it was written with {package} {version}{why or ', which is not installed'}",
             "See `zoo plugins`" if broken else f"Install {package} if you trust it",
         ) from None
