@@ -10,6 +10,7 @@ import pytest
 from tests.core.test_plugins import module
 from tests.external_plugins.packages import put
 from tests.external_plugins.test_plugins import zoo as zoo_command
+from tests.shelves import registry_with
 from zoo import Dataset, hookimpl
 from zoo.registry.api import API
 from zoo.registry.catalogue import CHECKPOINT_KEYS, MODEL_KEYS, PACKAGE_KEYS
@@ -254,3 +255,32 @@ def test_the_page_of_the_catalogue_has_every_key_and_its_example_is_correct(
         (entry,) = entries[section].values()
         assert set(entry) == set(keys), section
         assert all(f"| `{key}` |" in page for key in keys)
+
+
+DATASETS = """
+from zoo import Dataset, Metric
+
+def read(split, limit):
+    yield "a", "b"
+
+@hookimpl
+def zoo_datasets():
+    yield Dataset("own", "one", read, metrics=("bleu", "bleu_2", "exact_match", "capitals"))
+    yield Dataset("wrong", "one", read, metrics=("capital",))
+
+@hookimpl
+def zoo_metrics():
+    yield Metric("capitals", "one", "zoo.evaluation.segment_metrics:ExactMatch")
+"""
+
+
+def test_a_metric_of_a_dataset_that_is_unknown_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`zoo eval` refuses it, after training."""
+    registry = registry_with(monkeypatch, DATASETS)
+    problem = (
+        "dataset 'wrong' of visitor (zoo-visitor 1.0) names the metric 'capital', which is unknown "
+        "(did you mean capitals?)"
+    )
+    assert [p for p in catalogue_problems(registry) if "zoo-visitor" in p] == [problem]

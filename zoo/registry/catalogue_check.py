@@ -13,6 +13,7 @@ from typing import Any
 from zoo.errors import FAILURES, ConfigError, PluginError, ZooError, did_you_mean, in_brackets
 from zoo.registry.catalogue import AUTO, all_faults
 from zoo.registry.config import Config, parameters_of
+from zoo.registry.declarations import METRICS
 from zoo.registry.imports import import_object
 from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.parameters import VOCABULARY_LIMIT
@@ -74,6 +75,14 @@ def entry_problems(registry: Registry) -> list[str]:
         f"format {engine.format!r}"
         for name, engine in registry.engines.items()
         if engine.format not in formats
+    ]
+    metrics = {*METRICS, *registry.metrics}
+    problems += [
+        f"dataset {name!r} of {registry.datasets.owner(name)} names the metric {metric!r}, which "
+        f"is unknown{in_brackets(did_you_mean(metric, metrics, 1))}"
+        for name, dataset in registry.datasets.items()
+        for metric in dataset.metrics
+        if metric not in metrics and not metric.startswith("bleu_")
     ]
     return problems
 

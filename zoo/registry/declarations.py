@@ -21,6 +21,9 @@ from zoo.registry.imports import fault_of_path, import_object
 if TYPE_CHECKING:
     from zoo.registry.config import Config
 
+METRICS = ("bleu", "chrf", "ter", "exact_match", "token_error_rate")
+"""The names of the built-in metrics, whose module needs sacreBLEU."""
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -12,7 +12,7 @@ from zoo.data.datasets import find_dataset, is_file_spec, without_held_out
 from zoo.errors import ConfigError, did_you_mean, in_brackets
 from zoo.registry.catalogue import AUTO
 from zoo.registry.config import Config
-from zoo.registry.declarations import Dataset
+from zoo.registry.declarations import METRICS, Dataset
 from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.parameters import LengthLimits
 from zoo.registry.recipe import OPEN, Recipe, toml_value
@@ -33,7 +33,7 @@ UNSMOOTHED = frozenset({"distillation", "minimum_risk"})
 """Objectives that do not read `label_smoothing`."""
 COMPLETE = frozenset({"tokenizer", "vocab_size", "learning_rate", "schedule"})
 """A recipe file that has these keys is taken to say everything."""
-SELECTIONS = ("last", "loss", "bleu", "chrf", "ter", "exact_match", "token_error_rate")
+SELECTIONS = ("last", "loss", *METRICS)
 """What a recipe can select by, besides the metrics of plugins."""
 
 
