@@ -144,6 +144,7 @@ def shelf_laws() -> str:
         "tokenizer": testing.TOKENIZER_LAWS,
         "processor": testing.PROCESSOR_LAWS,
         "splitter": testing.SPLITTER_LAWS,
+        "dataset": testing.DATASET_LAWS,
     }
     return "\n\n".join(
         f"### {kind}_conformance\n\n{laws(all_laws)}" for kind, all_laws in kinds.items()

@@ -76,7 +76,8 @@ def zoo_datasets() -> Iterable[Dataset]:  # type: ignore[empty-body]  # a specif
     """Return the datasets that this plugin brings.
 
     `read(split, limit)` yields the pairs of a split, always in the same order. It is called only
-    when the dataset is used; listing datasets reads no data.
+    when the dataset is used; listing datasets reads no data. Test one with
+    `zoo.testing.dataset_conformance`.
 
     Example:
         from itertools import islice

@@ -12,6 +12,7 @@ What a recipe or a search names has laws too: `schedule_conformance`, `tokenizer
 from zoo.testing.augmentations import AUGMENTATION_LAWS, augmentation_case, augmentation_conformance
 from zoo.testing.case import Case, case, case_of
 from zoo.testing.conformance import conformance
+from zoo.testing.datasets import DATASET_LAWS, dataset_case, dataset_conformance
 from zoo.testing.exporting import exports_to_onnx
 from zoo.testing.initializations import (
     INITIALIZATION_LAWS,
@@ -30,6 +31,7 @@ from zoo.testing.tokenizers import TOKENIZER_LAWS, tokenizer_case, tokenizer_con
 
 __all__ = [
     "AUGMENTATION_LAWS",
+    "DATASET_LAWS",
     "INITIALIZATION_LAWS",
     "LAWS",
     "OBJECTIVE_LAWS",
@@ -47,6 +49,8 @@ __all__ = [
     "case",
     "case_of",
     "conformance",
+    "dataset_case",
+    "dataset_conformance",
     "exports_to_onnx",
     "initialization_case",
     "initialization_conformance",
