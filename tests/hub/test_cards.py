@@ -263,6 +263,7 @@ def test_a_published_card_installs_the_packages_of_tokenizers_too(
     assert "\npip install zoo-gated zoo-syllables\n" in (pull(address) / "README.md").read_text()
 
 
+@pytest.mark.filterwarnings("ignore:.* was written with:zoo.errors.PluginWarning")
 def test_a_published_card_installs_the_package_and_loads_from_its_address(
     checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_damaged_weights_are_not_pushed(server: Server, edited: Path, size: int)
     assert NAME not in server.repositories
 
 
+@pytest.mark.filterwarnings("ignore:.* was written with:zoo.errors.PluginWarning")
 def test_the_name_of_a_package_is_no_place_for_a_script(server: Server, edited: Path) -> None:
     config = json.loads((edited / "config.json").read_text())
     config["plugin"]["package"] = "evil\n```\n<script>x</script>\n"

@@ -102,6 +102,7 @@ def toy_folder(folder: Path, **values: object) -> Path:
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:.* was written with:zoo.errors.PluginWarning")
 def test_an_imported_checkpoint_is_the_network_that_the_importer_read(
     tmp_path: Path, registry: Registry
 ) -> None:

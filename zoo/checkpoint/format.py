@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from zoo.checkpoint.about import About
+from zoo.checkpoint.about import About, one_line
 from zoo.errors import CheckpointError, ConfigError, PluginError, PluginWarning, ZooError
 from zoo.files import read_json, replace_file
 from zoo.registry.parameters import VOCABULARY_LIMIT
@@ -294,7 +294,7 @@ def architecture_of(
         architecture = registry.architecture(name)
         package, plugin = description["plugin"].get("package"), registry.plugin_of(name)
         if package not in (None, plugin.distribution):
-            written = " ".join(written_with(description))
+            written = one_line(" ".join(written_with(description)), 100)
             now = f"its architecture {name!r} is now that of {plugin.distribution}"
             doubt = "if that is another network, results are wrong. See `zoo plugins`"
             message = f"{folder} was written with {written}, and {now}: {doubt}"
