@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from num2words import num2words
 from sacrebleu import corpus_bleu
 
 import zoo
@@ -28,7 +29,8 @@ from zoo.translation.dates import Date, dates_of, has_date, written
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cards"))
 
-from more_sentences import clauses, joined
+from details import Details
+from more_sentences import WEEKDAYS, clauses, joined
 from rewritten_sentences import LOCALES, MARK, WORD, names_of_people, turned, with_other_names
 
 OTHER_LOCALES = ("nl_NL", "pl_PL", "sv_SE")
@@ -71,6 +73,24 @@ SYMBOLS = {
             "The war began in {n}.", "He retired in {n}.", "We haven't met since {n}.",
             "The bridge was finished in {n}.", "Prices fell in {n}.",
         ),
+        "ordinals": (
+            "They met in the {n} century.", "The kitchen is on the {n} floor.",
+            "He was killed on the {n} day of the war.", "Germany won the {n} game.",
+            "She has just married her {n} husband.",
+        ),
+        "large amounts": (
+            "The repairs cost {n}.", "He inherited {n}.", "The school received {n}.",
+            "They want to invest {n}.", "The thieves took {n}.",
+        ),
+        "weekdays": (
+            "The pool is closed {n}.", "My mother works {n}.", "We play tennis {n}.",
+            "The museum is open {n}.", "I'm in Berlin {n}.",
+        ),
+        "ages": (
+            "They adopted a {n}-year-old girl.", "My {n}-year-old nephew plays the piano.",
+            "I sold my {n}-year-old car.", "A {n}-year-old man was arrested.",
+            "She married a {n}-year-old actor.",
+        ),
     },
     "fr": {
         "decimals": (
@@ -95,6 +115,24 @@ SYMBOLS = {
             "La guerre a commencé en {n}.", "Il a pris sa retraite en {n}.",
             "Nous ne nous sommes pas vus depuis {n}.", "Le pont a été terminé en {n}.",
             "Les prix ont baissé en {n}.",
+        ),
+        "ordinals": (
+            "Ils se sont rencontrés au {n} siècle.", "La cuisine est au {n} étage.",
+            "Il a été tué le {n} jour de la guerre.", "L'Allemagne a gagné le {n} match.",
+            "Elle vient d'épouser son {n} mari.",
+        ),
+        "large amounts": (
+            "Les réparations ont coûté {n}.", "Il a hérité de {n}.", "L'école a reçu {n}.",
+            "Ils veulent investir {n}.", "Les voleurs ont pris {n}.",
+        ),
+        "weekdays": (
+            "La piscine est fermée {n}.", "Ma mère travaille {n}.", "Nous jouons au tennis {n}.",
+            "Le musée est ouvert {n}.", "Je suis à Berlin {n}.",
+        ),
+        "ages": (
+            "Ils ont adopté une fille de {n}.", "Mon neveu de {n} joue du piano.",
+            "J'ai vendu ma voiture de {n}.", "Un homme de {n} a été arrêté.",
+            "Elle a épousé un acteur de {n}.",
         ),
     },
 }  # fmt: skip
@@ -141,10 +179,12 @@ def main() -> None:
         print(f"BLEU, {what:<20} {corpus_bleu(texts, wrapped).score:6.2f}", flush=True)
     draw = random.Random(3)
     statements = clauses(turned(pairs, english_first))
-    longer = turned([joined(statements, draw) for _ in range(JOINED)], english_first)
-    texts = translator.translate([pair.source for pair in longer], split=False)
-    bleu = corpus_bleu(texts, [[pair.target for pair in longer]]).score
-    print(f"BLEU, {'joined':<20} {bleu:6.2f}", flush=True)
+    maker = Details(turned(pairs, english_first), english_first, draw)
+    for what, make in (("joined", lambda: joined(statements, draw)), ("extended", maker.extended)):
+        longer = turned([make() for _ in range(JOINED)], english_first)
+        texts = translator.translate([pair.source for pair in longer], split=False)
+        bleu = corpus_bleu(texts, [[pair.target for pair in longer]]).score
+        print(f"BLEU, {what:<20} {bleu:6.2f}", flush=True)
     names = sorted(set(names_of_people(OTHER_LOCALES)) - set(names_of_people(LOCALES)))
     full = [" ".join(both) for both in zip(names, draw.sample(names, len(names)), strict=True)]
     for what, new in (("one word", names), ("two words", full)):
@@ -193,7 +233,7 @@ def _has(text: str, part: str, source: str, *languages: str) -> bool:
 
 
 def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str, str]:
-    """Return a decimal number, an amount of money, an address, a date or a month.
+    """Return a decimal number, an amount of money, an address, a date or another detail.
 
     It is in English and in French.
     """
@@ -203,6 +243,8 @@ def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str,
         if draw.random() < 0.5:
             date = date._replace(year=None)
         return written(date, "en", ""), written(date, "fr", "le").removeprefix("le ")
+    if what in OTHERS:
+        return OTHERS[what](draw)
     number = f"{draw.uniform(0, 300):.{draw.choice((1, 2))}f}"
     if what == "decimals":
         return number, number.replace(".", ",")
@@ -212,6 +254,36 @@ def _symbols(what: str, names: Sequence[str], draw: random.Random) -> tuple[str,
     one, other = (name.lower() for name in draw.sample([n for n in names if n.isascii()], 2))
     address = draw.choice((f"{one}@{other}.org", f"{one}.{other}@mail.com", f"www.{one}.fr"))
     return address, address
+
+
+def _ordinal(draw: random.Random) -> tuple[str, str]:
+    number = draw.randint(2, 40)
+    return num2words(number, to="ordinal_num"), f"{number}e"
+
+
+def _large_amount(draw: random.Random) -> tuple[str, str]:
+    number, currency = (
+        f"{draw.randint(2, 99)}.{draw.randint(1, 9)}",
+        draw.choice(("euros", "dollars")),
+    )
+    english, french = draw.choice((("million", "millions"), ("billion", "milliards")))
+    of = "d'" if currency == "euros" else "de "
+    return f"{number} {english} {currency}", f"{number.replace('.', ',')} {french} {of}{currency}"
+
+
+def _weekdays(draw: random.Random) -> tuple[str, str]:
+    first, last = draw.sample(WEEKDAYS, 2)
+    return f"from {first[0]} to {last[0]}", f"du {first[1]} au {last[1]}"
+
+
+def _age(draw: random.Random) -> tuple[str, str]:
+    number = draw.choice([n for n in range(2, 90) if n not in (8, 11, 18) and n // 10 != 8])
+    return str(number), f"{number} ans"
+
+
+OTHERS = {
+    "ordinals": _ordinal, "large amounts": _large_amount, "weekdays": _weekdays, "ages": _age,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from courtesies import courtesies
 from deepen import deepen
+from details import details
 from invented_words import invent
 from more_sentences import more_sentences
 from phrases import phrases
@@ -61,10 +62,12 @@ TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 ENGLISH_FIRST = f"transformer-tiny.{EVERYDAY[0]}"
 TUNED_THRICE = {ENGLISH_FIRST: f"{ENGLISH_FIRST}.tuned-thrice"}
 """What the one from English was before it learned symbols."""
+DETAILS = f"{ENGLISH_FIRST}.details"
+"""The same, which also learns ordinals, periods and other details; not released."""
 LARGER_ONES = {TUNED_TWICE[name]: TUNED_THRICE.get(name, name) for name in TUNED_ONCE}
 """What becomes of them when they learn phrases and brackets."""
 AVERAGED = "bleu_sentences=200", "average_decay=0.999"
-"""Settings of the run in which the one from English learns symbols."""
+"""Settings of the runs in which the one from English learns symbols, and details."""
 PHRASES = 24_000
 LARGER = {"encoder_layers": 6, "decoder_layers": 4, "feedforward_dim": 1536, "dropout": 0.25}
 """Their sizes; before they learn these, they are smaller."""
@@ -99,8 +102,9 @@ TEACHERS = {
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
     **dict.fromkeys((*TUNED_ONCE.values(), *TUNED_TWICE.values(), *TUNED_THRICE.values()), ()),
+    DETAILS: (),
 }
-"""Teachers that are not released, with the options that differ from their model's recipe."""
+"""Teachers and others that are not released, with options that differ from the model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
 SECOND = ((CAPTIONS,), (CONVS2S_UNDISTILLED,), (RNNSEARCH_UNDISTILLED,))
 TEACHERS_OF = {
@@ -137,6 +141,7 @@ TEACHERS_OF = {
     **{TUNED_TWICE[name]: ((earlier,),) for name, earlier in TUNED_ONCE.items()},
     **{name: ((earlier,),) for earlier, name in LARGER_ONES.items()},
     **{name: ((earlier,),) for name, earlier in TUNED_THRICE.items()},
+    DETAILS: ((ENGLISH_FIRST,),),
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
 """The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
@@ -183,10 +188,13 @@ TUNED = {
     },
     **{
         name: (
-            *_tuning(earlier, 6_000, 2_048, 300, *AVERAGED, average=1, rate=5e-4),
+            *_tuning(earlier, steps, 2_048, 300, *AVERAGED, average=1, rate=5e-4),
             *("--extend-vocabulary", "both"),
         )
-        for name, earlier in TUNED_THRICE.items()
+        for name, earlier, steps in (
+            *((name, earlier, 6_000) for name, earlier in TUNED_THRICE.items()),
+            (DETAILS, ENGLISH_FIRST, 3_500),
+        )
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
         GERMAN_TEACHERS[0], 4_000, 3_072, 300, "bleu_sentences=200", average=3
@@ -236,7 +244,7 @@ def options_of(name: str) -> list[str]:
     data = ("--data", f"{corpus}:{source}-{target}", "--validation", task)
     if name in TUNED:
         teacher, *settings = TUNED[name]
-        parent = train(teacher)
+        parent = train(teacher) if teacher in TEACHERS else SHIPPED / teacher
         if name in LARGER_ONES.values():
             parent = deepen(TOP / parent, TOP / f"{parent}.larger", LARGER)
         return ["--from", str(parent), *data, *settings, *changes]
@@ -249,10 +257,11 @@ def options_of(name: str) -> list[str]:
 def written_for(name: str, pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
     """Return the new pairs that a Transformer for everyday sentences learns in its last stages."""
     makers: list[Callable[[Sequence[Pair], bool], list[Pair]]]
-    makers = [lambda _, first: courtesies(first), more_sentences, phrase_book, symbols]
+    makers = [lambda _, first: courtesies(first), more_sentences, phrase_book, symbols, details]
     model, _, stage = name.partition(".tuned-")
     count = {"once": 0, "twice": 2, "thrice": 3, "": 3}[stage] if model in TUNED_ONCE else 0
     count += name in TUNED_THRICE
+    count = len(makers) if name == DETAILS else count
     return [pair for make in makers[:count] for pair in make(pairs, english_first)]
 
 
