@@ -29,8 +29,11 @@ from typing import Any
 Job = tuple[list[str], str, dict[str, str]]
 """The arguments of Python, the folder and the environment of a program."""
 
-VARIABLES = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
-"""The variables of the interpreter that a forked process follows; others need a new process."""
+VARIABLES = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHON"}
+"""The variables of the interpreter that a forked process follows; others need a new process.
+
+The last is none of the interpreter's: `make test PYTHON=python3.13` sets it.
+"""
 BYTES = 8
 """Bytes of the number that says how long a job is; a user of the server sends 0 and no job."""
 EXECUTABLE = "FORKED_EXECUTABLE"

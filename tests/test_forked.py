@@ -63,7 +63,9 @@ def test_torch_is_imported_and_the_zoo_is_not() -> None:
         "import sys; print({n.partition('.')[0] for n in sys.modules} & "
         "{'torch', 'zoo', 'zoo_t5', 'tests', 'huggingface_hub', 'pytest'})"
     )
-    done = subprocess.run([*python(), "-c", program], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHON": "python3"}  # as make sets it
+    command = [*python(), "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.stdout == "{'torch'}\n", done.stderr
 
 
