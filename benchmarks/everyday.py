@@ -262,10 +262,8 @@ def _ordinal(draw: random.Random) -> tuple[str, str]:
 
 
 def _large_amount(draw: random.Random) -> tuple[str, str]:
-    number, currency = (
-        f"{draw.randint(2, 99)}.{draw.randint(1, 9)}",
-        draw.choice(("euros", "dollars")),
-    )
+    number = f"{draw.randint(2, 99)}.{draw.randint(1, 9)}"
+    currency = draw.choice(("euros", "dollars"))
     english, french = draw.choice((("million", "millions"), ("billion", "milliards")))
     of = "d'" if currency == "euros" else "de "
     return f"{number} {english} {currency}", f"{number.replace('.', ',')} {french} {of}{currency}"

@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 
 from more_sentences import ELIDED, MONTHS, WEEKDAYS, clauses
 from num2words import num2words
-from rewritten_sentences import BEFORE_VOWEL, names_of_people, turned, typed
+from rewritten_sentences import BEFORE_VOWEL, half_typed, names_of_people, turned
+from symbols import CURRENCIES, Sides
 
 from zoo import Pair
 
 ORDINALS, AMOUNTS, PERIODS, AGES, LETTERS, EXTENDED = 12_000, 9_000, 9_000, 6_000, 6_000, 26_000
 """How many pairs are made of each kind."""
-
-Sides = tuple[str, str]
-"""The English and the French."""
 
 ORDERED = (
     ("We live in the {o} century.", "Nous vivons au {o} siècle."),
@@ -95,8 +93,6 @@ CROWDS = (
     ("books", "livres"), ("copies", "exemplaires"), ("stars", "étoiles"), ("trees", "arbres"),
     ("cars", "voitures"), ("students", "étudiants"), ("animals", "animaux"), ("years", "années"),
 )  # fmt: skip
-CURRENCIES = (("$", "dollars"), ("€", "euros"), ("£", "livres"))
-ENGLISH_CURRENCIES = {"dollars": "dollars", "euros": "euros", "livres": "pounds"}
 
 LASTING = (
     ("I was there from {a} to {b}.", "J'y étais {de} {a} {au} {b}."),
@@ -314,11 +310,9 @@ class Details:
         large, grand = self.large()
         mark = "{m}" if "{m}" in english else "{x}"
         if mark == "{m}":
-            symbol, currency = self.draw.choice(CURRENCIES)
-            shown = f"{large} {ENGLISH_CURRENCIES[currency]}"
-            if self.draw.random() < 0.5:
-                shown = f"{symbol}{large}"
-            shown_in_french = f"{grand} de {currency}"
+            symbol, currency, devise = self.draw.choice(CURRENCIES)
+            shown = f"{large} {currency}" if self.draw.random() >= 0.5 else f"{symbol}{large}"
+            shown_in_french = f"{grand} de {devise}"
         else:
             thing, chose = self.draw.choice(CROWDS)
             shown, shown_in_french = f"{large} {thing}", f"{grand} de {chose}"
@@ -425,7 +419,4 @@ def details(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
         (maker.aged, AGES), (maker.letter, LETTERS), (maker.extended, EXTENDED),
     )  # fmt: skip
     made = [make() for make, count in kinds for _ in range(count)]
-    return [
-        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
-        for pair in turned(made, english_first)
-    ]
+    return half_typed(turned(made, english_first), draw)

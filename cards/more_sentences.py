@@ -16,9 +16,9 @@ from people import about_people, person
 from rewritten_sentences import (
     BEFORE_VOWEL,
     WORD,
+    half_typed,
     names_of_people,
     turned,
-    typed,
     with_other_names,
 )
 
@@ -185,10 +185,7 @@ def more_sentences(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
         *(completed(statements, names, draw) for _ in range(COMPLETED)),
         *(quoted(pair, draw) for pair in draw.sample(pairs, QUOTED)),
     ]
-    return [
-        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
-        for pair in turned(made, english_first)
-    ]
+    return half_typed(turned(made, english_first), draw)
 
 
 def numbered(names: Sequence[str], draw: random.Random) -> Pair:

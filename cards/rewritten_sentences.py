@@ -58,6 +58,14 @@ def typed(source: str, draw: random.Random) -> str:
     return source
 
 
+def half_typed(pairs: Iterable[Pair], draw: random.Random) -> list[Pair]:
+    """Return pairs, half of them with their source as somebody may type it."""
+    return [
+        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
+        for pair in pairs
+    ]
+
+
 def with_other_names(
     pairs: Sequence[Pair], names: Sequence[str], times: int, draw: random.Random
 ) -> Iterator[Pair]:

@@ -64,6 +64,7 @@ PRICED = (
     ("The rent is {m} a month.", "Le loyer est de {m} par mois."),
     ("She gave me {m}.", "Elle m'a donné {m}."),
 )  # fmt: skip
+CURRENCIES = (("$", "dollars", "dollars"), ("€", "euros", "euros"), ("£", "pounds", "livres"))
 SHARES = (
     ("It rose by {p}.", "Ça a augmenté de {p}."),
     ("Prices fell by {p}.", "Les prix ont baissé de {p}."),
@@ -233,9 +234,7 @@ class Symbols:
         """Return an amount of money, mostly with the symbol of its currency."""
         decimals = self.draw.choices((0, 2), (1, 2))[0]
         english, french = self.number(decimals)
-        symbol, *words = self.draw.choice(
-            (("$", "dollars", "dollars"), ("€", "euros", "euros"), ("£", "pounds", "livres"))
-        )
+        symbol, *words = self.draw.choice(CURRENCIES)
         if self.draw.random() < 0.25:
             return f"{english} {words[0]}", f"{french} {words[1]}"
         ways = [f"{symbol}{english}"] + ([f"{english} €", f"{english}€"] if symbol == "€" else [])

@@ -23,7 +23,7 @@ from invented_words import invent
 from more_sentences import more_sentences
 from phrases import phrases
 from released import RUNS, SHIPPED, TOP, as_options, run
-from rewritten_sentences import rewritten, turned, typed
+from rewritten_sentences import half_typed, rewritten, turned
 from symbols import symbols
 from tasks import PARTS, TASKS
 
@@ -269,10 +269,7 @@ def phrase_book(pairs: Sequence[Pair], english_first: bool) -> list[Pair]:
     """Return phrases, half of them as somebody may type them; `pairs` are those of training."""
     draw = random.Random(4)
     made = phrases(turned(pairs, english_first), PHRASES, draw)
-    return [
-        Pair(typed(pair.source, draw) if draw.random() < 0.5 else pair.source, pair.target)
-        for pair in turned(made, english_first)
-    ]
+    return half_typed(turned(made, english_first), draw)
 
 
 def without_near_copies(pairs: Sequence[Pair], dataset: Dataset) -> list[Pair]:

@@ -189,14 +189,20 @@ def test_a_network_that_raises_is_reported_in_one_line() -> None:
         build(Raises, Plain(), 5, 5)  # type: ignore[arg-type]  # it is no network
 
 
-def test_an_architecture_of_another_package_is_warned_of(tmp_path: Path) -> None:
-    """A package may bring another network under the same name, with weights of the same shapes."""
+def copied(parent: Path) -> Path:
+    """Return a copy of a released checkpoint."""
     released = default_registry().checkpoints["seq2seq-tiny.numbers-en-fr"]
-    folder = tmp_path / "copy"
+    folder = parent / "copy"
     folder.mkdir()
     for file in released.folder.iterdir():
         if file.is_file():
             (folder / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
+def test_an_architecture_of_another_package_is_warned_of(tmp_path: Path) -> None:
+    """A package may bring another network under the same name, with weights of the same shapes."""
+    folder = copied(tmp_path)
     folder_format.read(folder, default_registry())
     config = json.loads((folder / "config.json").read_text())
     config["plugin"] = {"package": "zoo-gone", "version": "3.1"}
@@ -207,12 +213,7 @@ def test_an_architecture_of_another_package_is_warned_of(tmp_path: Path) -> None
 
 
 def test_loading_names_the_writing_and_the_installed_version(tmp_path: Path) -> None:
-    released = default_registry().checkpoints["seq2seq-tiny.numbers-en-fr"]
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for file in released.folder.iterdir():
-        if file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
+    folder = copied(tmp_path)
     config = json.loads((folder / "config.json").read_text())
     config["plugin"] = {"package": "seq2seq-zoo", "version": "0.0.7"}
     config["config"]["hidden_dim"] += 1

@@ -9,8 +9,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from zoo.cli.settings import read_settings
 from zoo.errors import ConfigError
-from zoo.evaluation.labels import BUILT_IN
 from zoo.registry import catalogue
+from zoo.registry.declarations import METRICS
 from zoo.registry.registry import Registry, default_registry
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -133,7 +133,7 @@ def _settings(ctx: click.Context) -> Iterator[tuple[str, str]]:
 def _named(registry: Registry, kind: str, word: str) -> list[CompletionItem]:
     things = {name: getattr(each, "summary", None) for name, each in registry.shelves[kind].items()}
     if kind == "metrics":
-        things |= BUILT_IN
+        things |= METRICS
     return [CompletionItem(n, help=things[n]) for n in sorted(things) if n.startswith(word)]
 
 

@@ -14,9 +14,9 @@ from zoo.cli.completion import complete_entry
 from zoo.cli.options import json_option
 from zoo.cli.output import console, loaded_registry, plain, print_json
 from zoo.errors import UnknownNameError
-from zoo.evaluation.labels import BUILT_IN, metric_label
+from zoo.evaluation.labels import metric_label
 from zoo.registry.catalogue import AUTO, Released
-from zoo.registry.declarations import Metric
+from zoo.registry.declarations import METRICS, Metric
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import Registry, matching
 
@@ -121,7 +121,7 @@ def rows_of(registry: Registry, kind: str, name: str = "") -> list[dict[str, Any
     shelf = registry.shelves[kind]
     things: Mapping[str, Any] = shelf
     if kind == "metrics":  # those that need no plugin are on no shelf
-        own = (Metric(each, summary, "") for each, summary in BUILT_IN.items())
+        own = (Metric(each, summary, "") for each, summary in METRICS.items())
         things = {**shelf, **{each.name: each for each in own}}
     chosen = matching(things, name or "*")
     if name and not chosen:

@@ -21,8 +21,14 @@ from zoo.registry.imports import fault_of_path, import_object
 if TYPE_CHECKING:
     from zoo.registry.config import Config
 
-METRICS = ("bleu", "chrf", "ter", "exact_match", "token_error_rate")
-"""The names of the built-in metrics, whose module needs sacreBLEU."""
+METRICS = {
+    "bleu": "n-grams of up to 4 words that references have too (Papineni et al. 2002)",
+    "chrf": "n-grams of characters that references have too (Popović 2015)",
+    "ter": "edits of words to the nearest reference, per word (Snover et al. 2006)",
+    "exact_match": "percentage of translations that are equal to a reference",
+    "token_error_rate": "edits of target tokens per token of a reference",
+}
+"""The metrics that need no plugin, and what they measure. Their own module needs sacreBLEU."""
 
 
 @dataclass(frozen=True)
