@@ -22,25 +22,39 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", params=["avx512vnni", "avx512f", "avx2"])
+FLAGS = {
+    "nothing": (),
+    "amx": ("-U__AMX_INT8__",),  # a flag that every compiler knows
+    **{name: (f"-mno-{name}",) for name in ("avx512vnni", "avx512f", "avx2")},
+}
+
+
+@pytest.fixture(scope="module", params=FLAGS)
 def build(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Kernels]:
     """The missing instructions, which the processor may have or not, and the kernels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("without")))
-        patch.setattr(kernel_library, "FLAGS", (*kernel_library.FLAGS, f"-mno-{request.param}"))
+        patch.setattr(kernel_library, "FLAGS", (*kernel_library.FLAGS, *FLAGS[request.param]))
         library: Path = kernel_library.compile_library()
     return request.param, Kernels(ctypes.CDLL(str(library)))
 
 
-@pytest.mark.parametrize("rows", [*range(1, 9), 13, 70])
+def test_only_a_matrix_unit_has_tiles(build: tuple[str, Kernels]) -> None:
+    missing, kernels = build
+    assert not (kernels.has_tiles and (missing == "amx" or not has("amx_tile")))
+
+
+@pytest.mark.parametrize("rows", [*range(1, 9), 13, 16, 17, 31, 33, 70])
 @pytest.mark.parametrize("outputs", [1, 16, 72, 130])
-def test_products(build: tuple[str, Kernels], outputs: int, rows: int) -> None:
+@pytest.mark.parametrize("inputs", [36, 64, 200])
+def test_products(build: tuple[str, Kernels], inputs: int, outputs: int, rows: int) -> None:
     """Few rows are multiplied by more columns at once; neither is a multiple of a tile's."""
     missing, kernels = build
     torch.manual_seed(rows)
-    weight, x, bias = torch.randn(outputs, 36), torch.randn(rows, 36), torch.randn(outputs)
+    weight, bias = torch.randn(outputs, inputs) / inputs**0.5, torch.randn(outputs)
+    x = torch.randn(rows, inputs)
     integers = torch.randint(-127, 128, weight.shape, dtype=torch.int8)
     scales = torch.rand(outputs) + 0.1
     wide, narrow = kernels.pack(weight), kernels.pack_int8(integers, scales)
@@ -55,6 +69,11 @@ def test_products(build: tuple[str, Kernels], outputs: int, rows: int) -> None:
         expected = F.linear(x.double(), weight.double(), None if b is None else b.double())
         result = kernels.product(x, wide, b)
         torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+        if (rounded := kernels.pack(weight.bfloat16())) is not None:
+            operands = x.bfloat16().double(), weight.bfloat16().double()
+            expected = F.linear(*operands, None if b is None else b.double())
+            result = kernels.product(x, rounded, b)
+            torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
     quantized, of_rows = kernels.quantize(x)
     sums = quantized.double() @ integers.double().t()
     expected = sums * of_rows.double() * scales.double() + bias.double()

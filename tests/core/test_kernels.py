@@ -386,6 +386,7 @@ def test_bf16_without_instructions_for_it_rounds_weights(
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 def test_many_rows_of_bf16_are_left_to_a_matrix_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To torch's product, where the kernels were compiled without its instructions."""
     called: list[int] = []
     product = module.Kernels.product
 
@@ -398,14 +399,15 @@ def test_many_rows_of_bf16_are_left_to_a_matrix_unit(monkeypatch: pytest.MonkeyP
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        for units in (False, True):
+        for units, tiles in ((False, False), (True, False), (True, True)):
             monkeypatch.setattr("zoo.nn.bf16.has", lambda name, units=units: units)
+            monkeypatch.setattr(module.kernels(), "has_tiles", tiles)
             with torch.inference_mode(), cached.activate():
                 for rows in (16, 17):
                     layer(torch.randn(rows, 32))
     finally:
         torch.set_num_threads(before)
-    assert called == ([16, 17, 16] if has("avx512_bf16") else [])
+    assert called == ([16, 17, 16, 16, 17] if has("avx512_bf16") else [])
 
 
 @needs_compiler

@@ -54,9 +54,12 @@ class BFloat16(CachedWeights[Rounded]):
     def kernels_for(self, rows: int) -> Kernels | None:
         """Return the kernels if they are the fastest way for products of so many rows.
 
-        They do not use the matrix unit of processors with AMX, which takes many rows at once.
+        For many rows torch's product is, where only it can use the matrix unit (AMX).
         """
-        return None if rows > FEW_ROWS and has("amx_bf16") else super().kernels_for(rows)
+        compiled = super().kernels_for(rows)
+        if compiled is None or compiled.has_tiles or rows <= FEW_ROWS:
+            return compiled
+        return None if has("amx_bf16") else compiled
 
     def product(self, x: Tensor, form: Rounded, bias: Tensor | None) -> Tensor:
         """Return x Wᵀ + b."""

@@ -6,6 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined __AMX_INT8__ && defined __AMX_BF16__ && defined __AVX512VNNI__ && defined __linux__
+#define TILES 1
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* Numbers of a vector, which fills a register, and vectors of a row of a product's tile, whose sums fill
    most of the registers: there are 32 with AVX-512, and 16 with AVX2. */
@@ -182,8 +188,7 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define RAISED 0
 #endif
 
-/* On Intel's processors the instruction for bfloat16 is slower than the two of float32; AMX, which is fast,
-   is left to torch. */
+/* On Intel's processors the instruction for bfloat16 is slower than the two of float32. */
 #ifdef __AVX512BF16__
 #define SLOW_BF16 __builtin_cpu_is("intel")
 #else
@@ -351,37 +356,59 @@ static void multiply(int64_t rows, int wide, const char *x, const Weight *w, con
         multiply_as(4, rows, wide, x, groups, packed, ahead, step, sums);
 }
 
-/* Scales, bias and `relu` for what a tile returned, with `vectors` of each row; columns from `first` on. */
+/* Scales, bias and `relu` for what a tile returned: COLUMNS columns from `first` on. */
+INLINE void finish_whole(const int size, const Vector *sums, int64_t rows, const Weight *w,
+                         const float *row_scales, int64_t first, int64_t relu, float *out) {
+    Vector bias[VECTORS], scales[VECTORS], offsets[VECTORS];
+    const Vector least = (Vector){} - (relu ? 0 : INFINITY);
+    const int64_t n = w->n;
+    for (int c = 0; c < VECTORS; c++) {
+        bias[c] = w->bias ? load(w->bias + first + WIDTH * c) : (Vector){};
+        if (size == 1) scales[c] = load(w->scales + first + WIDTH * c);
+        if (size == 1) offsets[c] = load((const float *)w->offsets + first + WIDTH * c);
+    }
+    out += first;
+    for (int64_t r = 0; r < rows; r++, sums += VECTORS, out += n)
+#pragma GCC unroll 4
+        for (int c = 0; c < VECTORS; c++) {
+            Vector y = sums[c];
+            if (size == 1)
+                y = __builtin_convertvector((Ints)y - (Ints)offsets[c], Vector) * (scales[c] * row_scales[r]);
+            store(out + WIDTH * c, maximum(least, y + bias[c]));
+        }
+}
+
+/* The same for `vectors` of each row, of which columns may be missing. */
 static void finish(const Vector *sums, int64_t rows, int vectors, const Weight *w,
                    const float *row_scales, int64_t first, int64_t relu, float *out) {
+    const int whole = vectors == VECTORS && first + COLUMNS <= w->n;
+    if (whole && w->size == 1) return finish_whole(1, sums, rows, w, row_scales, first, relu, out);
+    if (whole) return finish_whole(4, sums, rows, w, row_scales, first, relu, out);
     for (int64_t r = 0; r < rows; r++, out += w->n)
         for (int c = 0; c < vectors; c++) {
-            const int64_t column = first + WIDTH * c, left = w->n - column;
+            const int64_t column = first + WIDTH * c;
             Vector y = *sums++;
             if (w->size == 1) {
-                Ints offsets;
-                memcpy(&offsets, w->offsets + column, sizeof offsets);
+                const Ints offsets = (Ints)load((const float *)w->offsets + column);
                 y = __builtin_convertvector((Ints)y - offsets, Vector);
                 y *= row_scales[r] * load(w->scales + column);
             }
-            if (left >= WIDTH) {
-                if (w->bias) y += load(w->bias + column);
-                if (relu) y = (Vector)((Ints)y & ~(y < 0.0f));
-                store(out + column, y);
-            } else
-                for (int64_t l = 0; l < left; l++) {
-                    const float z = y[l] + (w->bias ? w->bias[column + l] : 0.0f);
-                    out[column + l] = relu && z < 0.0f ? 0.0f : z;
-                }
+            for (int64_t l = 0; l < WIDTH && column + l < w->n; l++) {
+                const float z = y[l] + (w->bias ? w->bias[column + l] : 0.0f);
+                out[column + l] = relu && z < 0.0f ? 0.0f : z;
+            }
         }
 }
+
+/* The bytes of the scales of rows of int8, before the rows: whole lines of the cache. */
+INLINE int64_t scales_of(int64_t rows, int64_t size) { return size == 1 ? (rows + 15) / 16 * 64 : 0; }
 
 /* x (rows, k) as `tile` reads it, in memory that the caller frees, with the scales of its rows first if
    the weights are int8; NULL if there is none. */
 static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
-    const int64_t before = size == 1 ? rows * sizeof(float) : 0, bytes = 4 / group_of(size);
+    const int64_t before = scales_of(rows, size), bytes = 4 / group_of(size);
     const int64_t count = rows * k, widened = bytes > size ? count * bytes : 0;
-    char *inputs = malloc(before + count * size + widened + 64);
+    char *inputs = aligned_alloc(64, (before + count * size + widened) / 64 * 64 + 128);
     if (inputs && size == 1) {
         char *row = inputs + before;
         int8_t *quantized = (int8_t *)row + widened; /* behind the int16 that it is widened to, if it is */
@@ -439,9 +466,152 @@ static int widened_product(const float *x, int64_t rows, const Weight *w, int64_
     return 1;
 }
 
+/* The matrix unit of Intel's processors, AMX, multiplies tiles: up to 16 rows of 64 bytes by 16 groups of
+   16 columns. */
+#define TILE_BYTES 64
+#define TILE_ROWS 16
+#define STEP (TILE_ROWS * COLUMNS * 4) /* bytes from one tile of packed weights to the one below it */
+#define LINE (COLUMNS * 4)             /* and of a row of sums, or from one group of weights to the next */
+#define FEWEST_TILED 3                 /* rows; fewer are multiplied as fast by other instructions */
+
+static int has_tiles = 0;
+
+int zoo_has_tiles(void) { return has_tiles; }
+
+#ifdef TILES
+/* The system lets a process use the unit if it asks; 18 is the number of the tiles' state. */
+__attribute__((constructor)) static void ask_for_tiles(void) {
+    has_tiles = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
+}
+
+/* What tiles are loaded from is written before: GCC's functions for them do not say what they read. */
+#define WRITTEN(memory) __asm__ volatile("" : : "r"(memory) : "memory")
+
+/* Tiles 0 to 3 are sums, 4 and 5 inputs, 6 and 7 weights. Of two rows of tiles, 2, 3 and 5 are the second;
+   of one, 5 and 7 are the last `rest` bytes of a row of inputs, and what they are multiplied by. */
+static void configure(int64_t first, int64_t second, int64_t rest) {
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1};
+    for (int t = 0; t < 8; t++) {
+        const int is_second = second && (t == 2 || t == 3 || t == 5);
+        shapes.bytes[t] = rest && t == 5 ? rest : TILE_BYTES;
+        shapes.rows[t] = t > 5 ? (rest && t == 7 ? rest / 4 : TILE_ROWS) : is_second ? second : first;
+    }
+    WRITTEN(&shapes);
+    _tile_loadconfig(&shapes);
+}
+
+/* Tiles have numbers, not names. */
+#define NO_SUMS() \
+    do { \
+        _tile_zero(0); \
+        _tile_zero(1); \
+        _tile_zero(2); \
+        _tile_zero(3); \
+    } while (0)
+#define ADD_TILES(sums, inputs, weights) \
+    if (size == 1) \
+        _tile_dpbusd(sums, inputs, weights); \
+    else \
+        _tile_dpbf16ps(sums, inputs, weights)
+
+/* Sums of up to TILE_ROWS rows, of so many bytes, with COLUMNS columns. */
+INLINE void one_row_of_tiles(const int size, const char *x, int64_t bytes, const char *packed, char *sums) {
+    int64_t j = 0;
+    NO_SUMS();
+    for (; j + TILE_BYTES <= bytes; j += TILE_BYTES, packed += STEP) {
+        _tile_loadd(4, x + j, bytes);
+        _tile_loadd(6, packed, LINE);
+        ADD_TILES(0, 4, 6);
+        _tile_loadd(6, packed + TILE_BYTES, LINE);
+        ADD_TILES(1, 4, 6);
+        _tile_loadd(6, packed + 2 * TILE_BYTES, LINE);
+        ADD_TILES(2, 4, 6);
+        _tile_loadd(6, packed + 3 * TILE_BYTES, LINE);
+        ADD_TILES(3, 4, 6);
+    }
+    if (j < bytes) {
+        _tile_loadd(5, x + j, bytes);
+        _tile_loadd(7, packed, LINE);
+        ADD_TILES(0, 5, 7);
+        _tile_loadd(7, packed + TILE_BYTES, LINE);
+        ADD_TILES(1, 5, 7);
+        _tile_loadd(7, packed + 2 * TILE_BYTES, LINE);
+        ADD_TILES(2, 5, 7);
+        _tile_loadd(7, packed + 3 * TILE_BYTES, LINE);
+        ADD_TILES(3, 5, 7);
+    }
+    _tile_stored(0, sums, LINE);
+    _tile_stored(1, sums + TILE_BYTES, LINE);
+    _tile_stored(2, sums + 2 * TILE_BYTES, LINE);
+    _tile_stored(3, sums + 3 * TILE_BYTES, LINE);
+}
+
+/* The same for more rows, of whole tiles, and half of the columns. */
+INLINE void two_rows_of_tiles(const int size, const char *x, int64_t bytes, const char *packed, char *sums) {
+    const char *second = x + TILE_ROWS * bytes;
+    NO_SUMS();
+    for (int64_t j = 0; j < bytes; j += TILE_BYTES, packed += STEP) {
+        _tile_loadd(4, x + j, bytes);
+        _tile_loadd(6, packed, LINE);
+        _tile_loadd(7, packed + TILE_BYTES, LINE);
+        ADD_TILES(0, 4, 6);
+        ADD_TILES(1, 4, 7);
+        _tile_loadd(5, second + j, bytes);
+        ADD_TILES(2, 5, 6);
+        ADD_TILES(3, 5, 7);
+    }
+    _tile_stored(0, sums, LINE);
+    _tile_stored(1, sums + TILE_BYTES, LINE);
+    sums += TILE_ROWS * LINE;
+    _tile_stored(2, sums, LINE);
+    _tile_stored(3, sums + TILE_BYTES, LINE);
+}
+
+INLINE void multiply_tiles(const int size, int two, const char *x, int64_t bytes, const char *packed,
+                           char *sums) {
+    if (!two) return one_row_of_tiles(size, x, bytes, packed, sums);
+    two_rows_of_tiles(size, x, bytes, packed, sums);
+    two_rows_of_tiles(size, x, bytes, packed + 2 * TILE_BYTES, sums + 2 * TILE_BYTES);
+}
+
+/* The product of `rows` rows of inputs, as `narrowed` returned them. Blocks of rows are equally high; the
+   last one overlaps the one before it. */
+static void tiled_product(const char *inputs, int64_t rows, const Weight *w, const float *scales,
+                          int64_t relu, float *out) {
+    const int64_t bytes = w->k * w->size, rest = bytes % TILE_BYTES, most = rest ? TILE_ROWS : 2 * TILE_ROWS;
+    const int64_t blocks = (rows + most - 1) / most, high = (rows + blocks - 1) / blocks;
+    const int two = high > TILE_ROWS;
+    Vector sums[2 * TILE_ROWS * VECTORS];
+    configure(two ? TILE_ROWS : high, two ? high - TILE_ROWS : 0, rest);
+    WRITTEN(inputs);
+    for (int64_t first = 0; first < w->n; first += COLUMNS)
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t i = (b + 1) * high > rows ? rows - high : b * high;
+            const char *x = inputs + i * bytes, *packed = w->packed + first * bytes;
+            if (w->size == 1)
+                multiply_tiles(1, two, x, bytes, packed, (char *)sums);
+            else
+                multiply_tiles(2, two, x, bytes, packed, (char *)sums);
+            finish(sums, high, VECTORS, w, scales + i, first, relu, out + i * w->n);
+        }
+    _tile_release();
+}
+#else
+static void tiled_product(const char *inputs, int64_t rows, const Weight *w, const float *scales,
+                          int64_t relu, float *out) {
+    (void)inputs, (void)rows, (void)w, (void)scales, (void)relu, (void)out; /* has_tiles is 0 */
+}
+#endif
+
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
-    if (SLOW_BF16 && w->size == 2 && rows >= WIDENED) return widened_product(x, rows, w, relu, out);
+    const int tiled = has_tiles && rows >= FEWEST_TILED && w->size < 4;
+    if (SLOW_BF16 && !tiled && w->size == 2 && rows >= WIDENED)
+        return widened_product(x, rows, w, relu, out);
     const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
     const int64_t fit = CACHED / k / ROWS, limit = ROWS * (fit ? fit : 1);
     const int64_t parts = (rows + limit - 1) / limit + !rows;
@@ -451,9 +621,13 @@ int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, flo
     char *own = NULL;
     if (group > 1 && !(own = narrowed(x, rows, k, w->size))) return 0;
     const float *scales = (const float *)own;
-    const char *inputs = own ? own + (w->size == 1 ? rows * sizeof *scales : 0) : (const char *)x;
+    const char *inputs = own ? own + scales_of(rows, w->size) : (const char *)x;
     for (int64_t start = 0; start < rows; start += most) {
         const int64_t end = rows - start < most ? rows : start + most;
+        if (tiled) {
+            tiled_product(inputs + start * row, end - start, w, scales + start, relu, out + start * w->n);
+            continue;
+        }
         const int64_t blocks = (end - start + ROWS - 1) / ROWS, step = panel / blocks;
         const int64_t block = VECTORS == 4 ? ROWS : (end - start + blocks - 1) / blocks;
         const int wide = wide_of(end - start);

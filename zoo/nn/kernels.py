@@ -43,6 +43,7 @@ _SIGNATURES = {
     "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_bf16": (_POINTER, _COUNT, _COUNT, _POINTER),
     "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
+    "zoo_has_tiles": (),
     "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
     "zoo_store": (_POINTER,) * 6,
     "zoo_select": (_POINTER,) * 5,
@@ -130,6 +131,7 @@ class Kernels:
         self._pack_int8, self._product = library.zoo_pack_int8, library.zoo_product
         self._store, self._select = library.zoo_store, library.zoo_select
         self._attend = library.zoo_attend
+        self.has_tiles = bool(library.zoo_has_tiles())  # Intel's matrix unit, AMX
         # `choice.py`, `sublayers.py`, `stacks.py` and `losses.py` call these.
         self.choose, self.cross_entropy = library.zoo_choose, library.zoo_cross_entropy
         self.feedforward, self.attention = library.zoo_feedforward, library.zoo_attention
