@@ -193,7 +193,7 @@ TUNED = {
         )
         for name, earlier, steps in (
             *((name, earlier, 6_000) for name, earlier in TUNED_THRICE.items()),
-            (DETAILS, ENGLISH_FIRST, 3_500),
+            (DETAILS, ENGLISH_FIRST, 6_000),
         )
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
