@@ -24,7 +24,7 @@ pytestmark = [
 
 FLAGS = {
     "nothing": (),
-    "amx": ("-U__AMX_INT8__",),  # a flag that every compiler knows
+    "amx": ("-U__AMX_INT8__", "-U__AMXINT8__"),  # flags that every compiler knows
     **{name: (f"-mno-{name}",) for name in ("avx512vnni", "avx512f", "avx2")},
 }
 

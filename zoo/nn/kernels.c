@@ -6,11 +6,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined __AMX_INT8__ && defined __AMX_BF16__ && defined __AVX512VNNI__ && defined __linux__
+#if defined __AMX_INT8__ && defined __AMX_BF16__ || defined __AMXINT8__ && defined __AMXBF16__ /* Clang 14 */
+#if defined __AVX512VNNI__ && defined __linux__
 #define TILES 1
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 #endif
 
 /* Numbers of a vector, which fills a register, and vectors of a row of a product's tile, whose sums fill
