@@ -1,6 +1,6 @@
 """ConvS2S of Gehring et al. 2017; section numbers are that paper's.
 
-Both stacks (section 3.2) add position embeddings to token embeddings, and each layer is
+Both stacks add position embeddings to token embeddings (section 3.1), and each layer is (3.2)
 
     h^l = (GLU(conv(h^{l−1})) + h^{l−1}) √0.5,       GLU([a; b]) = a ⊗ σ(b)
 
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
 
 class State(NamedTuple):
-    """The next position, (rows,), and the last k − 1 inputs of each layer, (rows, k − 1, width)."""
+    """The next position, (rows,), and the last k − 1 inputs of each layer, (rows, k − 1, below)."""
 
     position: Tensor
     windows: tuple[Tensor, ...]

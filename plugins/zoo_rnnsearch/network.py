@@ -55,8 +55,8 @@ ACTIVATIONS: dict[str, Product] = {
 class Memory(NamedTuple):
     """The encoder's states, their keys, and the decoder's initial state.
 
-    values: h_j, (sentences, m, h or 2h); keys: W_k h_j, (sentences, m, a or s), or h_j itself for
-    `luong-dot`; mask: (sentences, m).
+    values: h_j, (sentences, m, h or 2h); keys: W_k h_j, (sentences, m, a or s), of the score
+    `sigmoid` w_h · h_j + b, (sentences, m, 1), of `luong-dot` h_j itself; mask: (sentences, m).
     """
 
     values: Tensor
@@ -192,7 +192,7 @@ class RNNSearch(Seq2Seq[Memory, State]):
         return Encoded(Memory(values, keys, source_mask, start))
 
     def _initial_state(self, values: Tensor, final: tuple[Tensor, ...]) -> State:
-        """Return s_0; `final` holds the final hidden states and cells, (layers, sentences, h)."""
+        """Return s_0; `final` is what `initial_state` reads, or empty."""
         config = self.config
         if config.start == "backward":  # h_1^(2) has read the whole source
             hidden = tanh(self.start(values[:, 0, config.encoder_dim :]))

@@ -75,7 +75,7 @@ class _Attend(torch.autograd.Function):
     Products are in the query's dtype, the softmax in float32 or wider. With g the gradient of the
     output, w the weights and s the scores:
 
-        dv = wᵀ g,   dw = g vᵀ,   ds = w ⊗ (dw − Σ_j dw_j w_j),   dq = ds k / √d,   dk = dsᵀ q / √d
+        dv = wᵀ g,  dw = g vᵀ,  ds = w ⊗ (dw − Σ_j dw_j w_j),  dq = ds k / √d_h,  dk = dsᵀ q / √d_h
     """
 
     @staticmethod

@@ -100,7 +100,7 @@ class Transformer(Seq2Seq[Memory, KeyValueCache]):
     def embed(
         self, tokens: Tensor, side: Literal["source", "target"], positions: Tensor | None
     ) -> Tensor:
-        """Return √d · embedding + position, (rows, n, d), section 3.4.
+        """Return √d · embedding + position, (rows, n, d), sections 3.4 and 3.5.
 
         Args:
             tokens: (rows, n).
