@@ -96,6 +96,12 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
         list(read_lines(file))
 
 
+def test_the_page_states_to_how_much_a_file_may_unpack() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    size = f"{compressed.FREE_SIZE // 10**9} GB plus {compressed.RATIO_LIMIT} times its size"
+    assert f"unpacks to more than {size}" in " ".join(page.split())
+
+
 def test_xz_with_a_huge_dictionary_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "text.xz"
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**20}]

@@ -8,7 +8,7 @@ import click
 
 from zoo import files
 from zoo.checkpoint import format, tensors
-from zoo.checkpoint.about import About
+from zoo.checkpoint.about import DECODING_LIMITS, LIST_LIMIT, About
 from zoo.checkpoint.card import CARD_LIMIT
 from zoo.checkpoint.card_text import BEGIN, END
 from zoo.cli import cli
@@ -53,9 +53,19 @@ def test_files_limits_and_keys_of_the_format() -> None:
     for limit in (files.JSON_LIMIT, files.TEXT_LIMIT, tensors.HEADER_LIMIT, tensors.TENSOR_LIMIT,
                   CARD_LIMIT, VOCABULARY_LIMIT):  # fmt: skip
         assert f"{limit:,}" in FORMAT
+    assert FORMAT.count(f"string of 1 to {format.NAME_LIMIT} characters") == 2
+    assert FORMAT.count(f"object of at most {format.TABLE_LIMIT:,} strings") == 2
     section = FORMAT.partition("## config.json")[2].partition("## model.safetensors")[0]
     keys, _, about = section.partition("### about")
     assert keys_of(keys) == {"format", *format.KEYS, "about"}
     assert keys_of(about) == {field.name for field in fields(About)}
     assert BEGIN.strip() in FORMAT
     assert END.strip() in FORMAT
+
+
+def test_the_bounds_of_recommended_options_are_listed() -> None:
+    text = " ".join(FORMAT.partition("and is bounded:")[2].partition("A wrong value")[0].split())
+    for option, most in {**DECODING_LIMITS, "banned": LIST_LIMIT}.items():
+        word = option.split("_")[0] if option != "top_k" else option
+        assert word in text, option
+        assert f"{most:,}" in text, option

@@ -77,3 +77,9 @@ def test_a_window_of_convs2s_has_the_width_below_its_layer() -> None:
 def test_the_gradient_of_attention_is_divided_by_the_root_of_a_head_s_width() -> None:
     documented = str(zoo_transformer.attention._Attend.__doc__)
     assert re.findall(r"√\w+", documented) == ["√d_h", "√d_h"]
+
+
+def test_a_symbol_of_the_page_on_recurrent_families_has_one_meaning() -> None:
+    page = (PLUGINS.parent / "docs" / "seq2seq-and-rnnsearch.md").read_text(encoding="utf-8")
+    assert "Let $e$ be the width of the embeddings" in page
+    assert "$e$ times another" not in " ".join(page.split())

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from zoo.data.batches import Sequences
+from zoo.data.statistics import corpus_statistics
+from zoo.registry.declarations import Pair
 from zoo.registry.recipe import Recipe
+from zoo.registry.registry import default_registry
+from zoo.training.advice import MUCH_SHARED, _few_distinct
+from zoo.training.auto import Choice, _regularize
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
 PAIRS = [(f"I see {n} {thing}.", f"Je vois {n} {nom}.") for n in range(40)
@@ -47,3 +53,22 @@ def test_the_page_names_only_values_of_the_recipe() -> None:
     for name in ("cooldown", "max_length", "learning_rate"):
         assert name in Recipe.model_fields
     assert "`cooldown`" in PAGE
+
+
+def test_the_page_states_the_thresholds_of_warnings_and_dropout() -> None:
+    page = " ".join(PAGE.split())
+    assert MUCH_SHARED == 0.1
+    assert "if over a tenth of the sources to validate on are also trained on" in page
+    for texts, few in ((10, 10), (11, 0)):  # of 100 targets
+        rows = [[n % texts + 4, 2] for n in range(100)]
+        assert _few_distinct(Sequences.of(rows)) == few
+    assert "if the targets are few different texts, each ten times or more on average" in page
+    for pairs, dropout in ((4_999, 0.1), (5_000, 0.0)):
+        texts = [f"{n // 70} {n % 70}" for n in range(pairs)]
+        choice = Choice(
+            corpus_statistics([Pair(text, text) for text in texts]), {"tokenizer": "word"}
+        )
+        assert not choice.natural
+        config = default_registry().config("transformer-tiny")
+        assert f"dropout {dropout:g}" == _regularize(choice, config, epochs=1)
+    assert "none for 5,000 or more different pairs of few different words" in page
