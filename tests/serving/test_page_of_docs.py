@@ -42,5 +42,14 @@ def test_the_curl_command_gets_two_translations() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         (translation,) = json.loads(done.stdout)["translations"]
         (text,) = server.translate("captions", "A man walks.", beam=4, n_best=2)
+        request = {"checkpoint": "captions", "texts": ["A man walks."], "token_scores": True}
+        (scored,) = server.send("/api/translate", request).json["translations"]
+        unknown = server.send("/api/translate", {**request, "checkpoint": "caption"})
     assert translation["text"] == text
     assert len(translation["alternatives"]) == 1
+    total = sum(token["log_prob"] for token in scored["tokens"])
+    assert total == pytest.approx(scored["score"], rel=1e-4)
+    assert "`token_scores` gives the log probability of each token" in TEXT
+    assert unknown.status == 404
+    assert "captions" in unknown.json["error"]
+    assert "near names of checkpoints are suggested" in TEXT
