@@ -64,10 +64,11 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
 @pytest.mark.parametrize(("text", "expected"), [
     ("(no)", "no"), ("no 🙏", "no"), ("no! ❤️", "no!"), ("🙏no", "no"), ("*no* (yes) 🙏", "no yes"),
     ("<b>no</B>", "no"), ("no<br />", "no"), ("press <no> no", "press no no"),
-    ("no 🙏 no", "no 🙏 no"), ("🙏", "🙏"), ("()", "()"), ("a § b", "a § b"), ("(§)", "§"),
+    ("no 🙏 no", "no 🙏 no"), ("🙏 no", "🙏 no"), ("🙏", "🙏"), ("()", "()"),
+    ("a § b", "a § b"), ("(§)", "§"),
 ])  # fmt: skip
 def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:
-    """Not those between words, which an alignment counts."""
+    """Not those before other words, which an alignment counts."""
 
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(sum(not c.isalpha() and c not in " !" for c in t), len(t)) for t in texts]
@@ -167,6 +168,18 @@ def test_quotes_that_a_vocabulary_lacks_are_read_as_plain_ones() -> None:
     assert typed.text == plain.text
     assert typed.respelled
     assert not plain.respelled
+
+
+def test_brackets_are_left_out_where_a_vocabulary_lacks_them_as_the_page_says() -> None:
+    page = (TOP / "docs" / "decoding.md").read_text(encoding="utf-8")
+    assert 'without brackets in the vocabulary, "(Hello)" is read as "Hello"' in " ".join(
+        page.split()
+    )
+    for name, respelled in (("transformer-tiny", False), ("convs2s-tiny", True)):
+        translator = zoo.load(f"{name}.tatoeba-en-fr-76k", device="cpu")
+        typed = translator.translate("(Hello)", details=True)
+        assert isinstance(typed, zoo.Translation)
+        assert typed.respelled == respelled, name
 
 
 def test_a_prefix_stays_what_the_translation_of_capitals_begins_with() -> None:
