@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -34,7 +34,9 @@ def test_embeddings_and_positions_cite_their_sections(family: str) -> None:
 @pytest.mark.parametrize(
     ("directions", "layers", "indices"), [(2, 1, "1 2"), (1, 2, "1 2"), (2, 2, "1,1 1,2 2,1 2,2")]
 )
-def test_the_index_of_an_encoder_s_symbol(directions: int, layers: int, indices: str) -> None:
+def test_the_index_of_an_encoder_s_symbol(
+    directions: Literal[1, 2], layers: int, indices: str
+) -> None:
     """It is the direction of a single layer, the layer of a single direction, or both."""
     config = RNNSearchConfig(
         embedding_dim=4, encoder_dim=4, hidden_dim=8, attention_dim=4, start="zero",
@@ -60,7 +62,9 @@ def test_the_keys_of_rnnsearch_have_a_documented_width(options: dict[str, Any], 
     given = {"embedding_dim": 4, "encoder_dim": 3, "hidden_dim": 10, "attention_dim": 5, **options}
     model = create_model("rnnsearch-tiny", source_vocab=9, target_vocab=9, **given)
     source = torch.tensor([[5, 6, 2]])
-    assert model.encode(source, source != 0).memory.keys.shape == (1, 3, sizes[width])
+    memory = model.encode(source, source != 0).memory
+    assert isinstance(memory, zoo_rnnsearch.network.Memory)
+    assert memory.keys.shape == (1, 3, sizes[width])
     documented = str(zoo_rnnsearch.network.Memory.__doc__).partition("keys:")[2]
     assert width in re.findall(r"\w+", " ".join(re.findall(r"\(sentences, m, (.*?)\)", documented)))
 
@@ -70,6 +74,7 @@ def test_a_window_of_convs2s_has_the_width_below_its_layer() -> None:
     model = create_model("convs2s-tiny", source_vocab=9, target_vocab=9, **given)
     source = torch.tensor([[5, 6, 2]])
     state = model.init_state(model.encode(source, source != 0).memory)
+    assert isinstance(state, zoo_convs2s.network.State)
     assert [tuple(window.shape) for window in state.windows] == [(1, 2, 6), (1, 1, 6)]
     assert "(rows, k − 1, below)" in str(zoo_convs2s.network.State.__doc__)
 

@@ -59,8 +59,8 @@ def test_the_page_states_the_thresholds_of_warnings_and_dropout() -> None:
     page = " ".join(PAGE.split())
     assert MUCH_SHARED == 0.1
     assert "if over a tenth of the sources to validate on are also trained on" in page
-    for texts, few in ((10, 10), (11, 0)):  # of 100 targets
-        rows = [[n % texts + 4, 2] for n in range(100)]
+    for different, few in ((10, 10), (11, 0)):  # of 100 targets
+        rows = [[n % different + 4, 2] for n in range(100)]
         assert _few_distinct(Sequences.of(rows)) == few
     assert "if the targets are few different texts, each ten times or more on average" in page
     for pairs, dropout in ((4_999, 0.1), (5_000, 0.0)):
