@@ -1,5 +1,6 @@
 """The commands, outputs and names in the README are correct."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -166,3 +167,10 @@ def test_the_numbers_of_the_server_were_measured() -> None:
         assert f"| {number} |" in results
     for factor in re.findall(r"\d+\.\d", text):
         assert f"has {factor} times" in results
+
+
+def test_the_shortest_training_of_numbers_takes_what_the_readme_says() -> None:
+    records = TOP.glob("cards/checkpoints/*.numbers-en-fr/training.json")
+    minutes = min(json.loads(record.read_text(encoding="utf-8"))["minutes"] for record in records)
+    words = {2: "two", 3: "three", 4: "four"}
+    assert f"from {words[int(minutes)]} minutes for numbers" in " ".join(README.split())
