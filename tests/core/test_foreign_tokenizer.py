@@ -97,6 +97,9 @@ def test_ids_are_those_of_the_pieces_texts(model: bytes) -> None:
             assert tokenizer.decode(ids) == processor.decode(pieces).strip()
     assert missing > 5, "the two pieces that the vocabulary lacks"
     assert tokenizer.decode([3]).strip() == "⁇"
+    for wrong in (tokenizer.size, -1):
+        with pytest.raises(ValueError, match=f"no token has id {wrong}"):
+            tokenizer.decode([wrong])
 
 
 def test_a_text_may_begin_with_its_tag(model: bytes) -> None:

@@ -54,8 +54,10 @@ def test_unknown_characters_are_marked(kind: str) -> None:
     assert 3 in ids
     assert "⁇" in tokenizer.decode(ids)
     assert tokenizer.decode([1, *ids, 2, 0]) == tokenizer.decode(ids)
-    with pytest.raises(ValueError, match="no token has id 999"):
-        tokenizer.token(999)
+    for wrong in (999, -1, 10**12):
+        for read in (tokenizer.token, lambda id: tokenizer.decode([5, id])):
+            with pytest.raises(ValueError, match=f"no token has id {wrong}"):
+                read(wrong)
 
 
 def test_a_tokenizer_file_round_trips(tmp_path: object) -> None:

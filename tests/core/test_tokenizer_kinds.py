@@ -79,8 +79,10 @@ def test_tokens_of_bytes_are_distinct_and_some_are_blank(bytes_: Tokenizer) -> N
     assert sorted(blank) == sorted(["▁", *"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"])
     with pytest.raises(ConfigError, match="no byte vocabulary of 259 entries: it has 260"):
         Tokenizer.train([], "byte", 259)
-    with pytest.raises(ValueError, match="no token has id 260: there are 260"):
-        bytes_.token(260)
+    for wrong in (260, -1):
+        for read in (bytes_.token, lambda id: bytes_.decode([id])):
+            with pytest.raises(ValueError, match=f"no token has id {wrong}: there are 260"):
+                read(wrong)
     with pytest.raises(ValueError, match="a byte tokenizer has no merges"):
         bytes_.merges()
 

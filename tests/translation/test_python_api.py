@@ -74,6 +74,7 @@ def test_a_wrong_name_is_answered_with_a_near_one(translator: zoo.Translator) ->
         (np.array("one"), "it is 'one'. A text is a string"),
         (np.array([["one", "two"]]), "text 1 is not a text"),
         ("\udcff", "it has half of a surrogate pair"),
+        (["one", "twenty\0two"], "text 2 is not a text: it has a NUL character"),
     ],
 )
 def test_what_is_no_text_is_refused(translator: zoo.Translator, texts: Any, message: str) -> None:
@@ -301,6 +302,16 @@ def test_a_network_that_was_moved_is_said_to_be_so() -> None:
     for call in (translator.translate, lambda text: translator.score(text, "vingt")):
         with pytest.raises(DecodingError, match=message):
             call("twenty")
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"), [("cuda", "device"), ("cpu", "device"), ("cuda:1", "device"),
+                            ("mps", "device"), ("int8", "precision"), ("bf16", "precision")],
+)  # fmt: skip
+def test_a_device_is_no_member_of_an_ensemble(given: str, argument: str) -> None:
+    message = f"no checkpoint '{given}': .* members of an ensemble. Write {argument}=\"{given}\""
+    with pytest.raises(TypeError, match=message):
+        zoo.load("hf://ann/nothing", given)
 
 
 def test_a_tokenizer_refuses_one_text_in_place_of_several() -> None:

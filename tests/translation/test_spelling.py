@@ -65,10 +65,10 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
     ("(no)", "no"), ("no 🙏", "no"), ("no! ❤️", "no!"), ("🙏no", "no"), ("*no* (yes) 🙏", "no yes"),
     ("<b>no</B>", "no"), ("no<br />", "no"), ("press <no> no", "press no no"),
     ("no 🙏 no", "no 🙏 no"), ("🙏 no", "🙏 no"), ("🙏", "🙏"), ("()", "()"),
-    ("a § b", "a § b"), ("(§)", "§"),
+    ("a § b", "a § b"), ("(§)", "(§)"),
 ])  # fmt: skip
 def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:
-    """Not those before other words, which an alignment counts."""
+    """Not those before other words, which an alignment counts, and not where there is no word."""
 
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(sum(not c.isalpha() and c not in " !" for c in t), len(t)) for t in texts]
@@ -303,6 +303,13 @@ def test_phones_stay_as_they_are() -> None:
     """A checkpoint without a target language translates into no capitals."""
     translator = zoo.load(CHECKPOINTS / "transformer-tiny.g2p-en", device="cpu")
     assert translator.translate(["Hello", "HELLO"]) == translator.translate(["hello"] * 2)
+
+
+def test_marks_alone_stay_whole_where_a_vocabulary_has_none_of_them() -> None:
+    """The first of them was left out, as a mark before a word is."""
+    translator = zoo.load(CHECKPOINTS / "transformer-tiny.g2p-en", device="cpu")
+    marks = ["?!", "!!", "«»", "; ,"]
+    assert translator.translate(marks) == marks
 
 
 def test_notes_say_what_was_read_otherwise_and_what_was_lost() -> None:

@@ -20,6 +20,7 @@ from zoo.data.moses import Moses
 from zoo.data.pieces import PreparedPieces
 from zoo.data.source_tokenizer import SourceTokenizer
 from zoo.data.sources import check_several
+from zoo.data.text_tokenizer import written_ids
 from zoo.data.tokenizer import Tokenizer, parse_entry
 from zoo.data.tokenizer_check import check_tokenizer
 from zoo.data.words import Words
@@ -128,7 +129,8 @@ class ForeignTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; ⁇ stands for an unknown token, control tokens vanish."""
         control = self.entries.control
-        text = self.engine.decode([i for i in ids if i >= UNKNOWN and i not in control])
+        written = written_ids(ids, self.size)
+        text = self.engine.decode([i for i in written if i not in control])
         for old, new in CLEANED if self.entries.clean else ():
             text = text.replace(old, new)
         return text

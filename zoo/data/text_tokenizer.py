@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from operator import index
 from typing import Any, ClassVar, Self
 
 from zoo.errors import CheckpointError, ConfigError
+from zoo.nn.contract import UNKNOWN
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 """The special tokens; their ids are 0 to 3 in every vocabulary."""
@@ -49,6 +51,18 @@ class TextTokenizer(ABC):
     def content(self) -> Mapping[str, Any]:
         """Return what `parse` needs besides the tokens, as values of JSON."""
         return {}
+
+
+def written_ids(ids: Iterable[int], size: int) -> list[int]:
+    """Return ids without those of padding, begin and end, as Python's own.
+
+    Raises:
+        ValueError: one is of no token of a vocabulary of this size.
+    """
+    plain = [index(i) for i in ids]
+    if wrong := [i for i in plain if not 0 <= i < size]:
+        raise ValueError(f"no token has id {wrong[0]}: there are {size}")
+    return [i for i in plain if i >= UNKNOWN]
 
 
 TOKEN_LIMIT = 1000

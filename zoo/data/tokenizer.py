@@ -16,7 +16,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer as _Tokenizer
 
 from zoo.data.sources import check_several
-from zoo.data.text_tokenizer import SPECIALS, TextTokenizer, fault_of_tokens
+from zoo.data.text_tokenizer import SPECIALS, TextTokenizer, fault_of_tokens, written_ids
 from zoo.data.tokenizer_check import faults_of_library, read_tokenizer
 from zoo.data.tokenizer_failures import failing, panics_as_errors
 from zoo.errors import CheckpointError, ConfigError, DecodingError, PluginError, ZooError
@@ -145,8 +145,9 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; ⁇ stands for an unknown token, other special tokens vanish."""
-        pieces = ["▁⁇" if i == UNKNOWN else self.token(i) for i in ids if i >= UNKNOWN]
+        """Return the text of ids; ⁇ is an unknown token, other special ones vanish."""
+        written = written_ids(ids, self.size)
+        pieces = ["▁⁇" if i == UNKNOWN else self.token(i) for i in written]
         return "".join(pieces).replace("▁", " ").removeprefix(" ")
 
     def words(self, ids: Sequence[int]) -> list[str]:
@@ -173,13 +174,11 @@ class Tokenizer:
         Raises:
             ValueError: there is no such id.
         """
-        token = self._known.get(id)
-        if token is None:
-            token = self._tokenizer.id_to_token(id)
-            if token is None:
+        if id not in self._known:
+            if not 0 <= id < self.size:
                 raise ValueError(f"no token has id {id}: there are {self.size}")
-            self._known[id] = token
-        return token
+            self._known[id] = self._tokenizer.id_to_token(id)
+        return self._known[id]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Return a label for each position of a text, for pictures and alignments: its token."""
@@ -280,10 +279,10 @@ class EntryTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; ⁇ stands for an unknown token, other special tokens vanish."""
         runs: list[list[int]] = [[]]
-        for id in ids:
+        for id in written_ids(ids, self.size):
             if id == UNKNOWN:
                 runs.append([])
-            elif id > UNKNOWN:
+            else:
                 runs[-1].append(id)
         with self.shelf.blaming(self.name):
             texts = [self.tokenizer.decode(run) if run else "" for run in runs]

@@ -259,6 +259,8 @@ def check_text(text: object, what: str) -> str:
         if not text.isascii() and has_lone_surrogate(text):
             why = "it has half of a surrogate pair, which UTF-8 cannot encode"
             raise DecodingError(f"{what} is not a text", why, "Decode its bytes as UTF-8")
+        if "\0" in text:
+            raise DecodingError(f"{what} is not a text", "it has a NUL character", "Remove it")
         return text
     if isinstance(text, Mapping):
         return join_sources(text)

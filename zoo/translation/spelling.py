@@ -304,7 +304,7 @@ def _no_capitals(old: Spelling) -> Spelling:
 def _without(characters: re.Pattern[str], costs: Costs | None, old: Spelling) -> Spelling:
     """Return a text without some characters, but for those of addresses.
 
-    With `costs`, those that a vocabulary knows are kept, too.
+    With `costs`, those that a vocabulary knows are kept, too; and all in a text of nothing else.
     """
     kept = {i for match in ADDRESS.finditer(old.text) for i in range(*match.span())}
     known = ""
@@ -316,8 +316,8 @@ def _without(characters: re.Pattern[str], costs: Costs | None, old: Spelling) ->
         of_known = "".join(c for c in match[0] if c in known)
         return match[0] if match.start() in kept else of_known
 
-    text = characters.sub(left, old.text)
-    return old._replace(text=text.strip() or old.text)
+    text = characters.sub(left, old.text).strip()
+    return old._replace(text=text) if any(map(str.isalnum, text)) else old
 
 
 def _has_words_of(new: str, old: str) -> bool:
