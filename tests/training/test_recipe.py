@@ -333,6 +333,16 @@ def test_settings_without_effect_are_rejected(
     assert plan(schedule="noam", factor=2.0).recipe.learning_rate == 2e-3
 
 
+def test_a_tokenizer_of_the_target_has_no_effect_on_the_one_vocabulary_of_a_network(
+    registry: Registry,
+) -> None:
+    """The network needs one vocabulary, and no setting says so."""
+    settings = {"share": "all", "target_tokenizer": "word"}
+    request = TrainingRequest("transformer-tiny", "numbers-en-fr", "unused", settings=settings)
+    with pytest.raises(ConfigError, match="target_tokenizer has no effect with one vocabulary"):
+        make_plan(registry, request)
+
+
 def test_tokens_of_a_batch_have_no_effect_where_a_recipe_counts_sentences(
     registry: Registry,
 ) -> None:

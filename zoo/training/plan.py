@@ -190,10 +190,10 @@ def resolve(
     if faults:
         raise ConfigError(where, "; ".join(faults), f"See `zoo info {request.model}`")
     config, recipe = parsed
-    if idle := _without_effect(recipe, set(settings)):
-        raise ConfigError(where, "; ".join(idle))
     if config.one_vocabulary and "shared_vocab" not in recipe_values:
         recipe = recipe.model_copy(update={"shared_vocab": True})
+    if idle := _without_effect(recipe, set(settings)):
+        raise ConfigError(where, "; ".join(idle))
     recipe = recipe.model_copy(update={"objective": _absolute_teachers(registry, recipe.objective)})
     _check(config, recipe, where)
     return config, recipe
@@ -209,7 +209,7 @@ def _without_effect(recipe: Recipe, settings: set[str]) -> list[str]:
         "warmup": schedule == "one_cycle" and "schedule = one_cycle, which rises for a tenth",
         "cooldown": not recipe.patience and "no patience: set patience",
         "tolerance": recipe.select == "last" and "select = last: set select = loss",
-        "target_tokenizer": recipe.shared_vocab and "shared_vocab = true: set tokenizer",
+        "target_tokenizer": recipe.shared_vocab and "one vocabulary for both sides: set tokenizer",
         "batch_tokens": recipe.batch_sentences
         and "batch_sentences" not in settings
         and f"batch_sentences = {recipe.batch_sentences} of the recipe: set that, or it to none",
