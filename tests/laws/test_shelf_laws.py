@@ -12,6 +12,7 @@ from docs.build import hook_parts
 from tests.laws.wrong_entries import CODE, WRONG
 from tests.shelves import registry_with
 from zoo import testing
+from zoo.errors import UnknownNameError
 from zoo.registry.open_shelf import OpenShelf
 from zoo.registry.registry import default_registry
 from zoo.testing import BrokenLawError
@@ -123,6 +124,17 @@ def test_a_mistake_fails_its_law_and_the_others_wait_for_it(
 def test_every_law_has_a_mistake(shelf: str) -> None:
     caught = {law for laws in WRONG[shelf].values() for law in laws.split()}
     assert caught == {law.name for law in KITS[shelf].laws}
+
+
+@pytest.mark.parametrize("shelf", KITS)
+def test_an_unknown_entry_is_reported_once_and_breaks_no_law(shelf: str) -> None:
+    outcomes = KITS[shelf].outcomes("nothing", default_registry())
+    first, *rest = KITS[shelf].laws
+    with pytest.raises(UnknownNameError, match=r"unknown .* 'nothing': known are"):
+        outcomes.run(first)
+    for law in rest:
+        with pytest.raises(pytest.skip.Exception, match=f"see the failure of {first.name}"):
+            outcomes.run(law)
 
 
 def test_one_line_tests_every_law_of_an_entry() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from torch import Tensor
 
-from zoo.errors import ArgumentError, shown
+from zoo.errors import ArgumentError, UnknownNameError, shown
 from zoo.nn.contract import NonAutoregressive
 from zoo.testing.results import wrong_results
 from zoo.testing.settings import kept_settings
@@ -40,7 +40,8 @@ class BrokenLawError(AssertionError):
 class LawOf(Generic[CaseType]):
     """A law of one kind of case: calling it raises `BrokenLawError` unless it holds.
 
-    `check` raises `BrokenLawError` with what it observed. Any other exception breaks the law too.
+    `check` raises `BrokenLawError` with what it observed. Any other exception breaks the law too,
+    but for an unknown name, such as a misspelled one of the case.
     What breaks one of the laws named in `requires` breaks this one as a consequence: then only the
     other is worth reading.
     """
@@ -66,6 +67,8 @@ class LawOf(Generic[CaseType]):
             self.check(case)
         except BrokenLawError as error:
             raise BrokenLawError(error.observed, self) from None
+        except UnknownNameError:
+            raise
         except Exception as error:
             observed = self.observed(case, error)
             cause = error if str(error) in observed else None  # a consequence of what was observed
