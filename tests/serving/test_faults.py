@@ -119,6 +119,11 @@ def test_requests_beyond_the_limits(server: Running) -> None:
     answer = server.send("/api/translate/stream", {**endless, "text": "four " * 40_001})
     refused(answer, 413, "too_large", "Send it in parts")
     refused(server.send("/api/tree", {**shown, "text": "a", "beam": 9}), 400, "bad_request", "beam")
+    answer = server.send("/api/tree", {**shown, "text": "a", "min_length": 200})
+    refused(answer, 400, "bad_request", "min_length is 200, and 100 steps are the most")
+    endless = {"checkpoint": CAPTIONS, "texts": ["A dog.", "A dog. " + "ab" * 4_000]}
+    answer = server.send("/api/translate", endless)
+    refused(answer, 400, "bad_request", "tokens without a space, and sources of training have up")
     longest = {"checkpoint": NUMBERS, "texts": ["x" * 10_000, "four"]}
     answer = server.send("/api/translate", longest)
     assert answer.json["translations"][1]["text"] == "quatre"
@@ -188,6 +193,7 @@ def test_what_is_not_http(server: Running) -> None:
     for data, status, code in (
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400", "bad_http"),
         (b"GET\r\n\r\n", b"400", "bad_http"),
+        (b"GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n", b"505", "bad_http"),
         (endless, b"431", "too_large"),
         (endless + b"\r\n\r\n", b"431", "too_large"),  # complete, in one part
         (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"431", "too_large"),
@@ -227,6 +233,8 @@ def test_bodies_that_are_refused_by_their_head(server: Running) -> None:
         assert received.startswith(b"HTTP/1.1 413"), size
     expecting = b"Content-Length: 1000001\r\nExpect: 100-continue\r\n\r\n"
     assert raw(server, post + expecting, 10).startswith(b"HTTP/1.1 413")
+    answer = server.send("/api/translate", GOOD, headers={"Expect": "miracles"})
+    refused(answer, 417, "bad_http", "its header Expect is 'miracles'")
     answer = server.send("/api/translate", body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
     refused(answer, 415, "encoded", "gzip", "without Content-Encoding")
     assert answer.headers["accept-encoding"] == "identity"

@@ -101,12 +101,15 @@ def beam_tree(
     where the search ended.
 
     Raises:
-        DecodingError: the text is empty or longer than the model reads.
+        DecodingError: the text is empty or longer than the model reads, or the search is too long.
     """
     (source,) = checkpoint.source_tokenizer.encode([text])
     limits = checkpoint.config.length_limits
     if not source or exceeds(len(source) + 1, limits.source):
         raise DecodingError("no search to show", "the text is empty or longer than the model reads")
+    if (least := options.get("min_length", 1)) > MOST_TOKENS:
+        why = f"min_length is {least:,}, and {MOST_TOKENS} steps are the most"
+        raise DecodingError("the search is too long to show", why, "Lower min_length")
     ids, mask = batch_sources([source])
     target = checkpoint.target_tokenizer
     beam = int(options.get("beam", 4))

@@ -92,6 +92,29 @@ class TransferCodingError(RequestError):
         )
 
 
+class VersionError(RequestError):
+    """A request of another major version of HTTP (RFC 9110, section 15.6.6)."""
+
+    status, code = 505, "bad_http"
+
+    def __init__(self) -> None:
+        super().__init__("this version of HTTP is not served", "", "Send HTTP/1.1")
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that ends the connection, whose next bytes may be anything."""
+        return {"Connection": "close"}
+
+
+class ExpectationError(RequestError):
+    """An expectation that cannot be met (RFC 9110, section 15.5.18)."""
+
+    status, code = 417, "bad_http"
+
+    def __init__(self, given: str) -> None:
+        why = f"its header Expect is {given[:50]!r}"
+        super().__init__("the request expects what is not known", why, "Send 100-continue or none")
+
+
 class UpgradeError(RequestError):
     """A request to speak another protocol than HTTP."""
 

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zoo.serving.errors import (
+    ExpectationError,
     ForeignOriginError,
     HeadTooLargeError,
     InternalError,
@@ -28,6 +29,7 @@ from zoo.serving.errors import (
     TwoLengthsError,
     UnknownCheckpointError,
     UpgradeError,
+    VersionError,
 )
 from zoo.serving.limits import HEAD_BYTES
 from zoo.serving.metrics import Metrics
@@ -160,10 +162,14 @@ class Guard:
             await send(message)
 
         try:
+            if scope.get("http_version", "1.1").partition(".")[0] != "1":
+                raise VersionError
             if _head_bytes(scope) > HEAD_BYTES:  # h11 checks only one that arrives in several parts
                 raise HeadTooLargeError
             if "transfer-encoding" in headers and "content-length" in headers:
                 raise TwoLengthsError
+            if (expected := headers.get("expect", "100-continue")).lower() != "100-continue":
+                raise ExpectationError(expected)
             site = self.access.check_site(headers)
             if site and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)

@@ -24,10 +24,15 @@ Operation = Callable[[Models, dict[str, Any], list[Any], OnStep], list[Any]]
 ATTENTION_BYTES = 16_000_000
 """The most bytes of attention weights that are shown; their answer in base64 is a third longer."""
 
+LONGEST_WORD = 512
+"""The most tokens without a space that are translated; such a text writes for minutes."""
+
 
 def translate(models: Models, job: dict[str, Any], texts: list[Any], on_step: OnStep) -> list[Any]:
     """Return the translation of each text, as plain values."""
     translator = _translator(models, job)
+    if job["options"].get("split", True):
+        _check_words(translator, texts)
     made = [*translator.stream(texts, long_texts="split", on_step=on_step, **_options(job))]
     scores = _scores(translator, made, on_step) if job["token_scores"] else None
     return [_record(translator.checkpoint.target_tokenizer, one, scores) for one in made]
@@ -92,6 +97,25 @@ OPERATIONS: dict[str, Operation] = {
 def _translator(models: Models, job: dict[str, Any]) -> Translator:
     """Return a job's translator, between the languages that it chooses."""
     return models.get(job).for_languages(*job["languages"])
+
+
+def _check_words(translator: Translator, texts: Sequence[str]) -> None:
+    """Refuse texts with a part that has no space, and is far longer than the sources of training.
+
+    Raises:
+        DecodingError: there is one.
+    """
+    trained = translator.checkpoint.about.trained_length
+    encode = translator.checkpoint.source_tokenizer.encode
+    for text in texts:
+        if not (trained and any(len(word) > LONGEST_WORD for word in text.split())):
+            continue
+        words = [part for part in translator.parts(text) if len(part.split()) == 1]
+        longest = max(map(len, encode(words)), default=0)
+        if longest > max(LONGEST_WORD, 8 * trained):
+            most = f"sources of training have up to {trained}"
+            why = f"{longest:,} tokens without a space, and {most}"
+            raise DecodingError("a text is too long", why, "Put spaces between its words")
 
 
 def _options(job: dict[str, Any]) -> dict[str, Any]:
