@@ -332,7 +332,7 @@ def test_the_model_view(page: Browser, server: Running) -> None:
     assert "nrefs:1|case:mixed" in text(page, ".markdown tbody")  # a pipe inside a cell
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize("width", [256, 390, 1280, 1920])
 def test_nothing_is_wider_than_the_screen(page: Browser, server: Running, width: int) -> None:
     page.size(width, 900)
     for view in VIEWS:
