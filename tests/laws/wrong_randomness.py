@@ -139,6 +139,19 @@ def one_seed_of_python_in_training() -> Made:
     return Drops
 
 
+@wrong("randomness_is_seeded", "in training, random numbers of shape")
+def masks_of_a_generator_with_a_seed() -> Made:
+    class Drops(Network):
+        def next(self, words: Tensor, before: Tensor) -> Tensor:
+            after = super().next(words, before)
+            if self.training:
+                drawn = torch.Generator().manual_seed(0)
+                after = after * torch.full_like(after, 0.5).bernoulli(generator=drawn)
+            return after
+
+    return Drops
+
+
 @wrong("batches_are_independent", "the module keeps a tensor of the batch as `last`")
 def a_tensor_that_the_module_keeps() -> Made:
     class Keeps(Network):

@@ -175,17 +175,24 @@ def _are_equal(numbers: Tensor, others: Tensor) -> bool:
     return torch.equal(numbers, others)
 
 
+def _are_equal_masks(numbers: Tensor, others: Tensor) -> bool:
+    """Return whether two tensors, with eight numbers or more beside the usual one, are equal."""
+    usual = max(numbers.unique(return_counts=True)[1].tolist(), default=0)
+    return numbers.numel() - usual >= 8 and torch.equal(numbers, others)
+
+
 def _require_seeded_training(case: Case) -> None:
     """Compute training passes with one seed and with another."""
-    logits, states, seeds = [], [], []
+    logits, states, seeds, drawn = [], [], [], []
     case.model.train()
     try:
         for seed in (11, 11, 12):
             torch.manual_seed(seed)
-            with _seeds_of_others() as given:
+            with _Drawing() as drawing, _seeds_of_others() as given:
                 logits.append(case.model(case.source, case.mask, case.target).logits)
             states.append(torch.get_rng_state())
             seeds.append(given)
+            drawn.append(drawing.drawn)
     finally:
         case.model.eval()
     if not torch.equal(logits[0], logits[1]):
@@ -196,6 +203,10 @@ def _require_seeded_training(case: Case) -> None:
     _require_other_seeds(seeds[0], seeds[2], "in training, ")
     if torch.equal(states[0], states[2]):
         raise BrokenLawError("in training, the network sets the seed of torch's default generator")
+    for numbers, others in zip(drawn[0], drawn[2], strict=False):
+        if _are_equal(numbers, others) or _are_equal_masks(numbers, others):
+            what = f"random numbers of shape {list(numbers.shape)}"
+            raise BrokenLawError(f"in training, {what} do not depend on the seed")
 
 
 def _require_no_randomness(case: Case) -> None:
