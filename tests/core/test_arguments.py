@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.errors import ArgumentError, DataError, DecodingError, HubError
+from zoo.errors import ArgumentError, DataError, DecodingError, HubError, ZooError
 from zoo.registry.arguments import checked
 
 CHECKED = (
@@ -134,6 +134,23 @@ def test_what_is_no_batch_is_refused(model: str) -> None:
         network(beyond, mask, ids)
     with pytest.raises(ArgumentError, match=r"source has the id -1, .*; target has the id 12, "):
         network(ids.masked_fill(~mask, -1), mask, beyond)
+
+
+@pytest.mark.parametrize("model", ["rnnsearch-d2l", "seq2seq-tiny", "transformer-d2l"])
+def test_gradients_of_torch_func_are_refused_and_its_calls_compute(model: str) -> None:
+    """Some layers have a backward pass of their own, and torch's GRU none for torch.func either."""
+    network = zoo.create_model(model, source_vocab=9, target_vocab=9).eval()
+    ids = torch.tensor([[4, 5, 2], [6, 2, 0]])
+    weights = {name: weight.detach() for name, weight in network.named_parameters()}
+
+    def total(weights: dict[str, torch.Tensor]) -> torch.Tensor:
+        called: Any = torch.func.functional_call(network, weights, (ids, ids != 0, ids))
+        return called.logits.logsumexp(2).sum()
+
+    expected = network(ids, ids != 0, ids).logits.logsumexp(2).sum()
+    torch.testing.assert_close(total(weights), expected)
+    with pytest.raises(ZooError, match=r"torch\.func cannot transform this network: .*grad"):
+        torch.func.grad(total)(weights)
 
 
 def test_attention_has_no_labels_of_a_kind_that_the_model_lacks() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import TypeVar
 
-from zoo.errors import ArgumentError, DecodingError, shown
+from zoo.errors import ArgumentError, DecodingError, ZooError, shown
 from zoo.nn.tree import Tree
 from zoo.registry.config import Config
 
@@ -229,6 +229,7 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
 
         Raises:
             ArgumentError: these tensors are not a batch, or have ids beyond the vocabularies.
+            ZooError: a function of `torch.func`, such as `grad`, transforms a call that it cannot.
         """
         if not is_batch(source, source_mask, target):
             raise not_a_batch(source, source_mask, target)
@@ -239,6 +240,14 @@ class Seq2Seq(nn.Module, ABC, Generic[Memory, State]):
             if wrong := [*filter(None, (wrong_ids(name, *side) for name, side in sides.items()))]:
                 raise ArgumentError("a network cannot read this batch", "; ".join(wrong)) from error
             raise
+        except RuntimeError as error:
+            if not torch._C._are_functorch_transforms_active():
+                raise
+            raise ZooError(
+                "torch.func cannot transform this network",
+                "it has layers that are compiled, or differentiated by hand",
+                "Compute gradients by backward() or torch.autograd.grad; functional_call works",
+            ) from error
 
 
 def is_batch(source: Tensor, source_mask: Tensor, target: Tensor) -> bool:
