@@ -112,33 +112,35 @@ def test_a_fault_is_detected(
         LAW[law](tried)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            lambda logits, target: logits + target[:, :, None],
+            "other tokens of the target change the logits",
+        ),
+        (
+            lambda logits, target: logits / target.shape[1],
+            "target 1 gives other logits without padding",
+        ),
+    ],
+    ids=["its tokens", "its padding"],
+)
 def test_a_network_that_reads_the_target_in_evaluation_breaks_a_law(
-    networks: Registry, monkeypatch: pytest.MonkeyPatch
+    changed: Callable[..., Tensor],
+    message: str,
+    networks: Registry,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried = case("masked", networks)
     forward = tried.model.forward
 
     def reading(source: Tensor, mask: Tensor, target: Tensor, attention: bool = False) -> Any:
         output = forward(source, mask, target, attention)
-        return output._replace(logits=output.logits + target[:, :, None])
+        return output._replace(logits=changed(output.logits, target))
 
     monkeypatch.setattr(tried.model, "forward", reading)
-    with pytest.raises(BrokenLawError, match="other tokens of the target change the logits"):
-        LAW["target_gives_its_length_alone"](tried)
-
-
-def test_a_network_that_counts_padding_of_the_target_breaks_a_law(
-    networks: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = case("masked", networks)
-    forward = tried.model.forward
-
-    def counting(source: Tensor, mask: Tensor, target: Tensor, attention: bool = False) -> Any:
-        output = forward(source, mask, target, attention)
-        return output._replace(logits=output.logits / target.shape[1])
-
-    monkeypatch.setattr(tried.model, "forward", counting)
-    with pytest.raises(BrokenLawError, match="target 1 gives other logits without padding"):
+    with pytest.raises(BrokenLawError, match=message):
         LAW["target_gives_its_length_alone"](tried)
 
 

@@ -65,6 +65,8 @@ def running(many: Path) -> Iterator[Running]:
         ("fr_XX", ("fra_Latn",), "fra_Latn"), ("Deutsch", ("de_DE", "en_XX"), "de_DE"),
         ("eng_Latn", ("en_XX",), "en_XX"), ("zho_Hant", ("zho_Hans",), "zho_Hant"),
         ("pt_BR", ("pt_PT", "pt_XX"), "pt_XX"), ("deu_Latn", ("de_DE",), "deu_Latn"),
+        ("DE-de", ("de", "en"), "de"), ("pt-br", ("por_Latn",), "por_Latn"),
+        ("zh-hans", ("zho_Hans", "zho_Hant"), "zho_Hans"), ("DE-at", ("de_DE",), "DE-at"),
         ("sr_Latn", ("srp_Cyrl",), "sr_Latn"), ("src", ("en",), "src"), ("", ("en",), ""),
     ],
 )  # fmt: skip

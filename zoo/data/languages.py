@@ -70,6 +70,9 @@ vi vietnamesisch vietnamien vietnamita, zh 中文 汉语 chinesisch chinois chin
 _VARIANT = re.compile(r"([A-Za-z]{2,3})[_-]([A-Z][a-z]{3}|[A-Z]{2})")
 """A code with a script or a country."""
 
+_TAG = re.compile(_VARIANT.pattern, re.IGNORECASE)
+"""The same in any case, as users type it; in the head of a column, `no_name` would be one."""
+
 
 @cache
 def _entries() -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -166,8 +169,9 @@ def find_language(given: str, codes: Collection[str]) -> str:
     fitting = [code for code in codes if code.casefold() == given.casefold()]
     group = _groups().get(given.casefold(), {given.casefold()})
     fitting = fitting or [code for code in codes if _language(code) in group]
-    if not fitting:  # Deutsch, pt_BR
-        group = _groups().get(named_language(given), {""})
+    if not fitting:  # Deutsch, pt_BR, DE-de
+        tag = _TAG.fullmatch(given)
+        group = _groups().get(named_language(tag[1] if tag else given), {""})
         fitting = [
             c for c in codes if _language(c) in group and _fits(_variant(given), _variant(c))
         ]
