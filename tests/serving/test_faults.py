@@ -121,8 +121,8 @@ def test_requests_beyond_the_limits(server: Running) -> None:
     refused(server.send("/api/tree", {**shown, "text": "a", "beam": 9}), 400, "bad_request", "beam")
     answer = server.send("/api/tree", {**shown, "text": "a", "min_length": 200})
     refused(answer, 400, "bad_request", "min_length is 200, and 100 steps are the most")
-    endless = {"checkpoint": CAPTIONS, "texts": ["A dog.", "A dog. " + "ab" * 4_000]}
-    answer = server.send("/api/translate", endless)
+    words = {"checkpoint": CAPTIONS, "texts": ["A dog.", "A dog. " + "ab" * 4_000]}
+    answer = server.send("/api/translate", words)
     refused(answer, 400, "bad_request", "tokens without a space, and sources of training have up")
     longest = {"checkpoint": NUMBERS, "texts": ["x" * 10_000, "four"]}
     answer = server.send("/api/translate", longest)

@@ -174,11 +174,13 @@ class Tokenizer:
         Raises:
             ValueError: there is no such id.
         """
-        if id not in self._known:
-            if not 0 <= id < self.size:
+        token = self._known.get(id)
+        if token is None:
+            token = self._tokenizer.id_to_token(id) if 0 <= id < self.size else None
+            if token is None:
                 raise ValueError(f"no token has id {id}: there are {self.size}")
-            self._known[id] = self._tokenizer.id_to_token(id)
-        return self._known[id]
+            self._known[id] = token
+        return token
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Return a label for each position of a text, for pictures and alignments: its token."""
