@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.interop.checkpoints import checkpoint, write
+from tests.interop.huggingface import marian
 from tests.interop.refused import require_refused
 from tests.interop.t5_folder import write_folder
 from zoo.checkpoint.checkpoint import read
@@ -105,3 +106,12 @@ def test_weights_of_other_libraries_alone_are_named(tmp_path: Path) -> None:
     folder = foreign(tmp_path / "t5")
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
     require_refused(folder, r"it has no weights: its tf_model\.h5 is a model of TensorFlow")
+
+
+def test_a_damaged_config_is_named_instead_of_files_of_the_zoo(tmp_path: Path) -> None:
+    """Such as the tokenizer, which a folder of Marian lacks."""
+    folder = tmp_path / "marian"
+    marian(folder)
+    (folder / "config.json").write_text('{"model_type": "marian", "dropout": NaN}')
+    with pytest.raises(CheckpointError, match=r"config\.json cannot be read: NaN is not a JSON"):
+        read(locate(folder, default_registry()), default_registry())

@@ -195,7 +195,13 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def _incomplete(folder: Path, lacking: list[str]) -> CheckpointError:
-    """Return the error of a folder that lacks files of a checkpoint: what it is instead."""
+    """Return the error of a folder that lacks files of a checkpoint: what it is instead.
+
+    Raises:
+        CheckpointError: its `config.json` cannot be read, so that this is not known.
+    """
+    if CONFIG not in lacking:
+        read_json(folder / CONFIG)
     if other := unread_in(folder):
         return CheckpointError(f"{folder} is not a checkpoint of the zoo", other, ORIGINAL)
     if other := type_of(folder):
