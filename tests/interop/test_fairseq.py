@@ -16,6 +16,7 @@ from tests.interop.layouts import State, batch, our_ids, randomize, words, write
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.errors import ConversionError
 from zoo.interop.conversion import import_checkpoint
+from zoo.interop.locate import locate
 from zoo.registry.registry import default_registry
 
 SPECIALS = (1, 0, 2, 3)
@@ -379,6 +380,25 @@ def refusal(folder: Path, **options: str) -> str:
     assert not (folder / "out").exists()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_each_file_of_a_folder_is_converted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first conversion was used for all files of a folder, and for the folder."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder, registry = tmp_path / "model", default_registry()
+    folder.mkdir()
+    transformer(folder, {"decoder.output_projection.weight": torch.ones(SIZES[1], D)})
+    other = (folder / "model.pt").rename(folder / "checkpoint_last.pt")
+    transformer(folder)
+    paths = [other, folder / "model.pt", folder]
+    converted = [locate(path, registry) for path in paths]
+    assert [locate(path, registry) for path in paths] == converted
+    outputs = [read(path, registry).model.get_parameter("output.weight") for path in converted]
+    assert (outputs[0] == 1).all()
+    assert not (outputs[1] == 1).any()
+    assert torch.equal(outputs[1], outputs[2])
 
 
 @pytest.mark.parametrize("format", [None, "fairseq", "fairseq-transformer"])

@@ -227,15 +227,16 @@ def _name(address: Address, commit: str) -> str:
 def _digest(source: Source, format: str, registry: Registry) -> str:
     """Return a name for the content of a folder: sizes and times of the files that are read.
 
+    Several files of a folder may each be a checkpoint: the name of one that is given counts too.
+
     The time of a file's last change (ctime) is one of these, which cannot be set: a copy with the
     times of its original has another one. Inodes may change with each mount.
     """
     patterns = [*importer_of(format, registry).files, *(STATEMENTS if source.file is None else ())]
-    names = [n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)]
-    if source.file is not None:
-        names = sorted({*names, source.file.name})
-    content = hashlib.sha256(str(source.folder.resolve()).encode())
-    for name in names:
+    names = {n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)}
+    given = "" if source.file is None else source.file.name
+    content = hashlib.sha256(f"{source.folder.resolve()}\0{given}\n".encode())
+    for name in sorted({*names, given} - {""}):
         status = source.path(name).stat()
         times = f"{status.st_mtime_ns}\0{status.st_ctime_ns}"
         content.update(f"{name}\0{status.st_size}\0{times}\n".encode())
