@@ -397,3 +397,45 @@ def test_tags_are_in_no_word(tmp_path: Path) -> None:
     assert tagged.alignment == tuple((s + 1, t) for s, t in of_text.alignment or ())
     assert translator.translate("日本", **options).unknown
     assert not one.unknown
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "bin"])
+def test_a_file_of_weights_that_is_named_is_the_one_that_is_read(
+    ending: str, tmp_path: Path
+) -> None:
+    """Those of the folder were read, whichever file was named."""
+    folder = tmp_path / "a"
+    weights = marian(folder)
+    averaged = {name: 2 * weight for name, weight in weights.items()}
+    file = folder / f"averaged.{ending}"
+    if ending == "bin":
+        torch.save(averaged, file)
+    else:
+        safetensors.torch.save_file(averaged, file)
+    biases = []
+    for number, path in enumerate((folder, folder / "config.json", file)):
+        import_checkpoint(path, tmp_path / f"out{number}", default_registry())
+        model = read(tmp_path / f"out{number}", default_registry()).model
+        biases.append(model.get_parameter("output.bias")[BEGIN + 1 :])
+    assert torch.equal(biases[0], biases[1])
+    assert torch.equal(2 * biases[0], biases[2])
+
+
+def test_a_part_that_is_named_is_read_with_its_index(tmp_path: Path) -> None:
+    folder, part = tmp_path / "a", "averaged-00001-of-00001.safetensors"
+    weights = marian(folder)
+    safetensors.torch.save_file(weights, folder / part)
+    index = {"weight_map": dict.fromkeys(weights, part)}
+    (folder / "averaged.safetensors.index.json").write_text(json.dumps(index))
+    for number, name in enumerate((part, "averaged.safetensors.index.json")):
+        import_checkpoint(folder / name, tmp_path / f"out{number}", default_registry())
+    (folder / part).unlink()
+    message = f"cannot be imported: it has no {part}"
+    require_refused(folder / "averaged.safetensors.index.json", message)
+
+
+def test_a_file_without_tensors_is_not_read_as_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    marian(folder)
+    torch.save({"state": {}}, folder / "optimizer.pt")
+    require_refused(folder / "optimizer.pt", "it is not a dictionary of tensors")

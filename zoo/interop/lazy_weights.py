@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor
@@ -15,6 +16,13 @@ from zoo.interop.weights import ADAPTER, WHOLE, read_tensor_file
 
 MOST_PARTS = 1_000
 """The most files of one checkpoint."""
+
+INDEX = ".index.json"
+PART = re.compile(r"-\d{5}-of-\d{5}(\.\w+)$")
+"""The end of the name of a file that an index lists."""
+
+ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", INDEX)
+"""Of files that are weights: of another file that is named, the weights of its folder are read."""
 
 
 class Weights(Mapping[str, Tensor]):
@@ -43,7 +51,8 @@ class Weights(Mapping[str, Tensor]):
 def open_weights(source: Source) -> Mapping[str, Tensor]:
     """Return the tensors of `model.safetensors` or `pytorch_model.bin`, also in parts.
 
-    A tensor of a safetensors file is in memory only while it is used; a pickle is read whole.
+    If the source is a file of weights, the tensors are those of this one. One of a safetensors file
+    is in memory only while it is used; a pickle is read whole.
 
     Raises:
         ConversionError: there is no such file, a file contains more than tensors, an index does
@@ -56,11 +65,12 @@ def open_weights(source: Source) -> Mapping[str, Tensor]:
             f"it has an adapter, whose weights are apart ({ADAPTER})",
             "Merge it into the network with peft, and remove its files",
         )
-    for name in WHOLE:
+    names = [each for whole in WHOLE for each in (whole, f"{whole}{INDEX}")]
+    if source.file is not None and source.file.name.endswith(ENDINGS):
+        names = [PART.sub(rf"\1{INDEX}", source.file.name), source.file.name]
+    for name in names:
         if source.has(name):
-            return _read(source, name)
-        if source.has(f"{name}.index.json"):
-            return _read_parts(source, f"{name}.index.json")
+            return _read_parts(source, name) if name.endswith(INDEX) else _read(source, name)
     fault, following = source.fault()
     why = fault or unread(source.names) or f"it has neither {' nor '.join(WHOLE)}"
     raise ConversionError(f"{source} cannot be imported", f"it has no weights: {why}", following)
