@@ -439,3 +439,15 @@ def test_a_file_without_tensors_is_not_read_as_its_folder(tmp_path: Path) -> Non
     marian(folder)
     torch.save({"state": {}}, folder / "optimizer.pt")
     require_refused(folder / "optimizer.pt", "it is not a dictionary of tensors")
+
+
+def test_tensors_that_are_stored_as_negated_views_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    weights = marian(folder)
+    before = read(imported(folder), default_registry()).model.state_dict()
+    (folder / "model.safetensors").unlink()
+    negated = {name: torch._neg_view(-weight) for name, weight in weights.items()}
+    torch.save(negated, folder / "pytorch_model.bin")
+    import_checkpoint(folder, tmp_path / "negated", default_registry())
+    after = read(tmp_path / "negated", default_registry()).model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)

@@ -196,7 +196,7 @@ def write_tensors(
     with file.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            content = tensors[name].detach().cpu().contiguous()
+            content = tensors[name].detach().cpu().contiguous().resolve_neg()
             if (content.dtype, content.shape) != (like[name].dtype, like[name].shape):
                 raise ValueError(f"{name} is not of the type and shape that its header states")
             stream.write(content.flatten().view(torch.uint8).numpy().data)
