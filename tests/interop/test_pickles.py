@@ -253,3 +253,15 @@ def test_files_of_tensors_hold_nothing_else(tmp_path: Path) -> None:
         torch.save(content, tmp_path / "a.bin")
         with pytest.raises(ConversionError, match="reading it could run code"):
             read_tensor_file(tmp_path / "a.bin")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.uint16, torch.complex64, None])
+def test_tensors_of_other_types_are_no_code(
+    dtype: torch.dtype | None, zipped: bool, tmp_path: Path
+) -> None:
+    ones = torch.ones(3, 3)
+    tensor = ones.to_sparse() if dtype is None else ones.to(dtype)
+    torch.save({"a": tensor}, tmp_path / "x.bin", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ConversionError, match=r"a type that is not read: .*16 or 32 bits$"):
+        read_pickle(tmp_path / "x.bin", {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 import threading
 import warnings
 import zipfile
@@ -139,6 +140,12 @@ READ_BY_TORCH = (
     TENSORS | {f"torch.{name}Storage" for name in STORAGES} | {f"torch.{name}" for name in DTYPES}
 )
 
+OTHER_TENSORS = re.compile(
+    r"torch\.(\w+Storage|storage\.\w+Storage|float8_\w+|uint\d+|complex\d+|q\w+|per_\w+_affine"
+    r"|_utils\._rebuild_\w*tensor\w*)"
+)
+"""Names of torch's other types of tensors: quantized, sparse, complex, of 8 bits."""
+
 _LOCK = threading.Lock()  # torch keeps the list of safe names per process
 
 
@@ -160,6 +167,9 @@ def read_pickle(path: Path, stand_ins: Mapping[str, Any] = STAND_INS) -> Any:
     check_content(path)
     try:
         refused = sorted(names_in(path, what) - READ_BY_TORCH - set(stand_ins))
+        if refused and all(map(OTHER_TENSORS.fullmatch, refused)):
+            why = f"it has tensors of a type that is not read: {', '.join(refused[:5])}"
+            raise ConversionError(what, why, "Use weights of 16 or 32 bits")
         if refused:
             more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
             raise ConversionError(
