@@ -138,7 +138,7 @@ def test_pictures(run: Run, checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_unusual_characters_can_be_drawn(run: Run, transformer: Path, tmp_path: Path) -> None:
-    unusual = ("漢\x00\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
+    unusual = ("漢\x01\x1b[2J字", "--target", "\u202b🙂\ufffe a\nb")
     for suffix in ("png", "svg", "html"):
         result = run("attention", transformer, *unusual, "--out", tmp_path / f"a.{suffix}")
         assert result.exit_code == 0, result.output
