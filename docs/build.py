@@ -45,6 +45,7 @@ PROCESSORS = {
     "family 26, model 2": "AMD EPYC, Zen 5 (AVX-512 BF16)",
     "family 25, model 17": "AMD EPYC, Zen 4 (AVX-512 BF16)",
     "family 25, model 1": "AMD EPYC, Zen 3 (AVX2 alone)",
+    "family 6, model 167": "Intel Xeon with AMX",
     "family 6, model 207": "Intel Xeon with AVX-512 BF16, without AMX",
     "family 6, model 85": "Intel Xeon with AVX-512, without bfloat16",
 }
