@@ -515,10 +515,23 @@ static void configure(int64_t first, int64_t second, int64_t rest) {
         _tile_zero(3); \
     } while (0)
 #define ADD_TILES(sums, inputs, weights) \
-    if (size == 1) \
-        _tile_dpbusd(sums, inputs, weights); \
-    else \
-        _tile_dpbf16ps(sums, inputs, weights)
+    do { \
+        if (size == 1) \
+            _tile_dpbusd(sums, inputs, weights); \
+        else \
+            _tile_dpbf16ps(sums, inputs, weights); \
+    } while (0)
+#define ADD_COLUMNS(inputs, weights) \
+    do { \
+        _tile_loadd(weights, packed, LINE); \
+        ADD_TILES(0, inputs, weights); \
+        _tile_loadd(weights, packed + TILE_BYTES, LINE); \
+        ADD_TILES(1, inputs, weights); \
+        _tile_loadd(weights, packed + 2 * TILE_BYTES, LINE); \
+        ADD_TILES(2, inputs, weights); \
+        _tile_loadd(weights, packed + 3 * TILE_BYTES, LINE); \
+        ADD_TILES(3, inputs, weights); \
+    } while (0)
 
 /* Sums of up to TILE_ROWS rows, of so many bytes, with COLUMNS columns. */
 INLINE void one_row_of_tiles(const int size, const char *x, int64_t bytes, const char *packed, char *sums) {
@@ -526,25 +539,11 @@ INLINE void one_row_of_tiles(const int size, const char *x, int64_t bytes, const
     NO_SUMS();
     for (; j + TILE_BYTES <= bytes; j += TILE_BYTES, packed += STEP) {
         _tile_loadd(4, x + j, bytes);
-        _tile_loadd(6, packed, LINE);
-        ADD_TILES(0, 4, 6);
-        _tile_loadd(6, packed + TILE_BYTES, LINE);
-        ADD_TILES(1, 4, 6);
-        _tile_loadd(6, packed + 2 * TILE_BYTES, LINE);
-        ADD_TILES(2, 4, 6);
-        _tile_loadd(6, packed + 3 * TILE_BYTES, LINE);
-        ADD_TILES(3, 4, 6);
+        ADD_COLUMNS(4, 6);
     }
     if (j < bytes) {
         _tile_loadd(5, x + j, bytes);
-        _tile_loadd(7, packed, LINE);
-        ADD_TILES(0, 5, 7);
-        _tile_loadd(7, packed + TILE_BYTES, LINE);
-        ADD_TILES(1, 5, 7);
-        _tile_loadd(7, packed + 2 * TILE_BYTES, LINE);
-        ADD_TILES(2, 5, 7);
-        _tile_loadd(7, packed + 3 * TILE_BYTES, LINE);
-        ADD_TILES(3, 5, 7);
+        ADD_COLUMNS(5, 7);
     }
     _tile_stored(0, sums, LINE);
     _tile_stored(1, sums + TILE_BYTES, LINE);

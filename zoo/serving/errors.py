@@ -24,14 +24,22 @@ class RequestError(ZooError):
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
+class EndingError(RequestError):
+    """A request after which the connection ends, since its next bytes may be anything."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that ends the connection (RFC 9112, sections 6.1 and 9.6)."""
+        return {"Connection": "close"}
+
+
 class TooLargeError(RequestError):
     """A body, a list or a text beyond the server's limits."""
 
     status, code = 413, "too_large"
 
 
-class HeadTooLargeError(RequestError):
-    """A head of a request beyond the server's limit."""
+class HeadTooLargeError(EndingError):
+    """A head of a request beyond the server's limit; some are not read at all."""
 
     status, code = 431, "too_large"
 
@@ -41,10 +49,6 @@ class HeadTooLargeError(RequestError):
             f"{HEAD_BYTES:,} bytes are the most",
             "Send a shorter address, and fewer headers and cookies",
         )
-
-    def headers(self) -> dict[str, str]:
-        """Return the header that ends the connection, as where such a head is not read at all."""
-        return {"Connection": "close"}
 
 
 class EncodedError(RequestError):
@@ -64,7 +68,7 @@ class EncodedError(RequestError):
         return {"Accept-Encoding": "identity"}
 
 
-class TwoLengthsError(RequestError):
+class TwoLengthsError(EndingError):
     """A body with two lengths: a proxy may end it elsewhere than this server does."""
 
     def __init__(self) -> None:
@@ -73,10 +77,6 @@ class TwoLengthsError(RequestError):
             "it has Content-Length and Transfer-Encoding",
             "Send one of them",
         )
-
-    def headers(self) -> dict[str, str]:
-        """Return the header that ends the connection (RFC 9112, section 6.1)."""
-        return {"Connection": "close"}
 
 
 class TransferCodingError(RequestError):
@@ -92,17 +92,13 @@ class TransferCodingError(RequestError):
         )
 
 
-class VersionError(RequestError):
+class VersionError(EndingError):
     """A request of another major version of HTTP (RFC 9110, section 15.6.6)."""
 
     status, code = 505, "bad_http"
 
     def __init__(self) -> None:
         super().__init__("this version of HTTP is not served", "", "Send HTTP/1.1")
-
-    def headers(self) -> dict[str, str]:
-        """Return the header that ends the connection, whose next bytes may be anything."""
-        return {"Connection": "close"}
 
 
 class ExpectationError(RequestError):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import numpy as np
@@ -18,6 +19,8 @@ from zoo.errors import ConfigError
 from zoo.testing.case import Case, case_of
 from zoo.testing.computation import compute
 from zoo.testing.law import BrokenLawError, law
+
+Made = TypeVar("Made")
 
 DROPOUTS = {
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
@@ -120,11 +123,10 @@ def _require_seeded_weights(case: Case) -> None:
         raise BrokenLawError("the constructor sets the seed of torch's default generator")
     if one and all(torch.equal(weight, other[name]) for name, weight in one.items()):
         raise BrokenLawError("networks of two seeds have equal weights")
-    for numbers, others in zip(drawn[0], drawn[2], strict=False):
-        if _are_equal(numbers, others):
-            named = [name for name, weight in one.items() if _are_equal(weight, other[name])]
-            what = ", ".join(named) or f"a tensor of shape {list(numbers.shape)}"
-            raise BrokenLawError(f"the random numbers of {what} do not depend on the seed")
+    for numbers in _alike(drawn[0], drawn[2], _are_equal):
+        named = [name for name, weight in one.items() if _are_equal(weight, other[name])]
+        what = ", ".join(named) or f"a tensor of shape {list(numbers.shape)}"
+        raise BrokenLawError(f"the random numbers of {what} do not depend on the seed")
 
 
 @contextlib.contextmanager
@@ -158,14 +160,20 @@ def _seeds_of_others() -> Iterator[list[str]]:
         yield given
 
 
-def _require_other_seeds(given: Sequence[str], others: Sequence[str], when: str = "") -> None:
-    """Make sure that generators get another seed with another seed of torch.
+def _alike(
+    given: Sequence[Made], others: Sequence[Made], equal: Callable[[Made, Made], bool]
+) -> Iterator[Made]:
+    """Yield what a network makes with one seed and, equally, with another.
 
-    How many a network makes may depend on the seed: the first ones are compared.
+    How much it makes may depend on the seed: the first ones are compared.
     """
-    for first, second in zip(given, others, strict=False):
-        if first == second:
-            raise BrokenLawError(f"{when}{first}, whatever torch's seed is")
+    return (one for one, other in zip(given, others, strict=False) if equal(one, other))
+
+
+def _require_other_seeds(given: Sequence[str], others: Sequence[str], when: str = "") -> None:
+    """Make sure that generators get another seed with another seed of torch."""
+    for seed in _alike(given, others, operator.eq):
+        raise BrokenLawError(f"{when}{seed}, whatever torch's seed is")
 
 
 def _are_equal(numbers: Tensor, others: Tensor) -> bool:
@@ -203,10 +211,13 @@ def _require_seeded_training(case: Case) -> None:
     _require_other_seeds(seeds[0], seeds[2], "in training, ")
     if torch.equal(states[0], states[2]):
         raise BrokenLawError("in training, the network sets the seed of torch's default generator")
-    for numbers, others in zip(drawn[0], drawn[2], strict=False):
-        if _are_equal(numbers, others) or _are_equal_masks(numbers, others):
-            what = f"random numbers of shape {list(numbers.shape)}"
-            raise BrokenLawError(f"in training, {what} do not depend on the seed")
+    for numbers in _alike(
+        drawn[0],
+        drawn[2],
+        lambda one, other: _are_equal(one, other) or _are_equal_masks(one, other),
+    ):
+        what = f"random numbers of shape {list(numbers.shape)}"
+        raise BrokenLawError(f"in training, {what} do not depend on the seed")
 
 
 def _require_no_randomness(case: Case) -> None:
