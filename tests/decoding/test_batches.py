@@ -14,7 +14,7 @@ from zoo.decoding.options import Search
 def test_batching_changes_no_result(
     name: str, options: Search, corpora: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    sentences, vocab = read_sentences(corpora, 12)
+    sentences, vocab = read_sentences(corpora, 8)
     outcome = compare(name, sentences, vocab, options)
     record_property("translations that differ by rounding", outcome.differ)
     assert not outcome.unexplained
