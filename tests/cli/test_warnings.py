@@ -14,6 +14,7 @@ from click.testing import Result
 import zoo
 from zoo.checkpoint.card import render_front_matter, split_card
 from zoo.interop.export_card import ORIGIN, facts_of, with_facts
+from zoo.nn.kernel_library import library_file
 from zoo.registry.builtin import top
 
 Run = Callable[..., Result]
@@ -32,6 +33,26 @@ def test_data_of_other_languages_is_said_to_be_so(run: Run, tmp_path: Path) -> N
     tuned = run("train", "--from", NAME, "--data", tmp_path / "a:fr-en", "--out", tmp_path / "out",
                 "--steps", 1)  # fmt: skip
     assert "and the data is fr to en" in tuned.stderr
+
+
+def test_outdated_kernels_are_noted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an update of the zoo the kernels that were compiled are not used, which is slower."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    translate = "translate", NAME, "one"
+    train = ("train", "seq2seq-tiny", "--data", "shift", "--dry-run")
+    assert [run(*command).stderr.count("kernels") for command in (translate, train)] == [0, 0]
+    compiled = tmp_path / "kernels"
+    compiled.mkdir()
+    (compiled / "of-another-version.so").touch()
+    for command in (translate, train):
+        assert "Compile them again: zoo compile-kernels" in run(*command).stderr
+    monkeypatch.setenv("RANK", "1")
+    assert "kernels" not in run(*translate).stderr
+    monkeypatch.delenv("RANK")
+    library_file().touch()
+    assert "kernels" not in run(*translate).stderr
 
 
 def test_exchanged_sides_of_data_are_said_to_be_so(run: Run, tmp_path: Path) -> None:

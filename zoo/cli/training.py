@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from zoo.cli.completion import complete_checkpoint, complete_data, complete_model
+from zoo.cli.kernels import note_outdated_kernels
 from zoo.cli.options import (
     Number,
     device_option,
@@ -137,6 +138,7 @@ def train(
                 request = TrainingRequest(model or "", data, out, settings=values, **options)
                 session = sessions.begin(request, registry)
         with session:
+            note_outdated_kernels()
             if dry_run:
                 _show(session, as_json)
             else:

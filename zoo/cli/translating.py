@@ -20,6 +20,7 @@ from zoo import __version__
 from zoo.checkpoint.scores import source_prefixes
 from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located
+from zoo.cli.kernels import note_outdated_kernels
 from zoo.cli.options import (
     NewPath,
     device_option,
@@ -195,6 +196,7 @@ def load_translator(
     if known and source_prefix.strip() not in [tag.strip() for tag in known]:
         tags = ", ".join(map(repr, known))
         say(f"Warning: {checkpoints[0]} was scored with other source prefixes: {tags}")
+    note_outdated_kernels()
     # Imports torch: a wrong name is reported before.
     from zoo.translation.languages import languages_of
     from zoo.translation.loading import load

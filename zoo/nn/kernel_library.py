@@ -28,6 +28,15 @@ def library_file() -> Path:
     return cache_folder() / "kernels" / f"{name}.so"
 
 
+def is_outdated() -> bool:
+    """Return whether kernels were compiled, but of other source code or for another processor."""
+    library = library_file()
+    try:
+        return not library.is_file() and any(library.parent.glob("*.so"))
+    except OSError:  # a folder that cannot be read has none
+        return False
+
+
 def compile_library() -> Path:
     """Compile the kernels for this processor with `CC` or `cc`; return the library.
 
