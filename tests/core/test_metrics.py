@@ -133,6 +133,13 @@ def test_nothing_to_score() -> None:
         metrics.compare(TEXTS, ["a"], REFERENCES, metrics.make_metrics())
 
 
+def test_intervals_where_samples_may_have_empty_references_alone() -> None:
+    texts, references = ["a dog", "a man sleeps", "x"], ["", "a man runs", ""]
+    scores = metrics.score(texts, references, metrics.make_metrics(), resamples=50).by_name
+    assert all(score.confidence is not None for score in scores.values())
+    assert scores["ter"].value == pytest.approx(100 * (2 + 1 + 1) / 3)
+
+
 def test_several_references_equal_those_of_the_command_sacrebleu(tmp_path: Path) -> None:
     """Every text has its own number of references. A repeated one changes neither score."""
     draw = random.Random(5)

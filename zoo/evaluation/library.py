@@ -11,5 +11,6 @@ from sacrebleu.metrics.bleu import BLEU as BLEU  # noqa: E402
 from sacrebleu.metrics.chrf import CHRF as CHRF  # noqa: E402
 from sacrebleu.metrics.chrf import CHRFScore as CHRFScore  # noqa: E402
 from sacrebleu.metrics.ter import TER as TER  # noqa: E402
+from sacrebleu.metrics.ter import TERScore as TERScore  # noqa: E402
 from sacrebleu.significance import PairedTest as PairedTest  # noqa: E402
 from sacrebleu.significance import Result as Result  # noqa: E402

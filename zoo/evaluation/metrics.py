@@ -21,6 +21,7 @@ from zoo.evaluation.library import (
     PairedTest,
     Result,
     Signature,
+    TERScore,
 )
 from zoo.evaluation.segment_metrics import ExactMatch, SegmentMetric, TokenErrorRate
 from zoo.registry.declarations import Metric as Declared
@@ -113,7 +114,7 @@ def make_metrics(
         bleu = _LowOrderBLEU(lowercase=lowercase, force=True, max_ngram_order=order)
         metrics.add(f"bleu_{order}", bleu)
     metrics.add("chrf", _FloatCHRF(lowercase=lowercase))
-    metrics.add("ter", TER())
+    metrics.add("ter", _FloatTER())
     metrics.add("exact_match", ExactMatch(lowercase))
     if tokenizer is not None:
         metrics.add("token_error_rate", TokenErrorRate(tokenizer, lowercase))
@@ -329,5 +330,17 @@ class _FloatCHRF(CHRF):
 
     def _compute_score_from_stats(self, statistics: list[int]) -> CHRFScore:
         result = super()._compute_score_from_stats(statistics)
+        result.score = float(result.score)
+        return result
+
+
+class _FloatTER(TER):
+    """TER whose scores are always floats, as those of `_FloatCHRF`.
+
+    Those of samples with empty references alone are floats in sacreBLEU, and the others are not.
+    """
+
+    def _compute_score_from_stats(self, stats: list[float]) -> TERScore:
+        result = super()._compute_score_from_stats(stats)
         result.score = float(result.score)
         return result
