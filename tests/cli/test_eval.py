@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,50 @@ def test_pairs_with_an_empty_side_are_reported(
         done = run("eval", checkpoint, "--data", file)
         warning = f"Warning: {text} an empty source or reference, and {end}\n"
         assert warning in done.stderr, done.stderr
+
+
+def test_references_of_another_unicode_form_are_reported(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    for form, expected in (("NFC", False), ("NFD", True)):
+        target = unicodedata.normalize(form, "ein schöner Hund")
+        file.write_text(f"a dog runs\t{target}\na cat\tdie Katze\n", encoding="utf-8")
+        done = run("eval", checkpoint, "--data", file)
+        warning = "1 of 2 reference has letters in parts (é as e and ´), and no translation has"
+        assert (warning in done.stderr) == expected, done.stderr
+        if expected:
+            assert "BLEU, chrF, TER count them as different. Compose them" in done.stderr
+    assert (
+        "in parts" not in run("eval", checkpoint, "--data", file, "--metric", "exact_match").stderr
+    )
+
+
+def test_files_that_are_read_are_not_overwritten(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    for side in ("en", "de"):
+        (tmp_path / f"pairs.{side}").write_text("a dog runs\n", encoding="utf-8")
+    other = tmp_path / "other.de"
+    other.write_text("ein Hund\n", encoding="utf-8")
+    given = ("eval", checkpoint, "--data", f"{tmp_path}/pairs:en-de", "--against", other)
+    for file in (tmp_path / "pairs.de", tmp_path / "pairs.en", other):
+        before = file.read_bytes()
+        failed(run(*given, "--out", file), f"cannot write the translations to {file}",
+               "it is read too, and would be lost", "Name another file")  # fmt: skip
+        assert file.read_bytes() == before
+
+
+def test_sources_with_white_space_that_is_read_are_counted(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("seven \tsept\n three\ttrois\nnine\tneuf\n", encoding="utf-8")
+    given = ("eval", "rnnsearch-tiny.numbers-en-fr", "--data", file, "--metric", "exact_match")
+    whole = run(*given)
+    assert "1 source was read whole, which zoo translate reads by sentences, in parts, or " \
+        "otherwise spelled or spaced; --sentences scores that" in whole.stderr  # fmt: skip
+    by_sentences = run(*given, "--sentences")
+    assert "read whole" not in by_sentences.stderr
+    assert "100.00%" in by_sentences.stdout
 
 
 def test_a_source_prefix_is_part_of_what_is_scored(

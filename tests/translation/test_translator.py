@@ -223,6 +223,17 @@ def test_translate_reads_and_writes_files(
     assert piped.strip() == score
 
 
+def test_white_space_that_is_scored_is_warned_of(run: Run) -> None:
+    given = ("score", "rnnsearch-tiny.numbers-en-fr")
+    for source, target, spaced in (
+        ("seven", "sept ", "'sept '"), ("seven ", "sept", "'seven '"), (" seven", " sept", ""),
+    ):  # fmt: skip
+        done = run(*given, source, target)
+        warning = f"Warning: {spaced} is scored with the white space around it; leave it out\n"
+        assert done.stderr == (warning if spaced else "")
+        assert run(*given, input=f"{source}\t{target}\n").stderr == done.stderr
+
+
 def test_no_file_is_written_if_a_line_is_invalid(
     run: Run, folders: tuple[Path, Path], tmp_path: Path
 ) -> None:

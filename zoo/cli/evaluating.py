@@ -10,6 +10,7 @@ import click
 
 from zoo.checkpoint.format import describe
 from zoo.cli.completion import complete_checkpoint, complete_data, complete_named
+from zoo.cli.evaluation_notes import of_data, warn
 from zoo.cli.fetching import located
 from zoo.cli.options import (
     NewPath,
@@ -35,9 +36,8 @@ from zoo.cli.search import best_search_options, given_options
 from zoo.cli.translating import load_translator
 from zoo.data.datasets import Item, find_dataset, metrics_of_data, read_items
 from zoo.data.readers import read_lines
-from zoo.data.statistics import mostly_unspaced
 from zoo.decoding.options import as_flags
-from zoo.errors import DataError, PluginError, counted
+from zoo.errors import DataError, counted
 from zoo.evaluation.labels import metric_label
 from zoo.registry.declarations import Dataset
 from zoo.registry.registry import Registry
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from zoo.evaluation.metrics import Comparison, Scores
     from zoo.translation.text_search import Precision
     from zoo.translation.translator import Translator
-
-TOKENIZED = 100
-"""Translations that end in ` .` look tokenized from this count on, as for sacreBLEU."""
 
 
 @click.command("eval")
@@ -116,7 +113,7 @@ def eval_(
     data, split = (data, split) if data else _own_data(checkpoint, split, registry)
     dataset = find_dataset(registry, data)
     split, items = read_items(dataset, split, limit, several_references)
-    others = _before_translating(output, against, registry, items)
+    others = _before_translating(output, against, registry, dataset, items)
     wanted = (registry, device, precision, engine, dataset.languages)
     prefix = search["source_prefix"] = reading.pop("source_prefix")
     translators = [load_translator((checkpoint, *more), *wanted, reading, prefix)]
@@ -128,7 +125,7 @@ def eval_(
         translators.append(load_translator((against,), *wanted, reading))
         others = _translate(translators[1], items, against, how)
     scores, comparison = _score(texts, others, items, using, confidence)
-    _warn([*_others(translators, dataset, split, items), *using.problems], texts, items, scores)
+    warn([*of_data(translators, dataset, split, items), *using.problems], texts, items, scores)
     if as_json:
         options = {"limit": limit, "metric": names, "several_references": several_references,
                    "lowercase": lowercase, "with": more, "no_recommended": not recommended,
@@ -166,65 +163,25 @@ def _own_data(checkpoint: str, split: str | None, registry: Registry) -> tuple[s
     raise DataError("nothing to score", why, "Give --data, such as --data pairs.tsv")
 
 
-def _others(
-    translators: list[Translator], dataset: Dataset, split: str, items: Sequence[Item]
-) -> list[str]:
-    """Return warnings if the data is of other languages than checkpoints, or the first's own."""
-    from zoo.translation.languages import other_languages
-
-    checkpoints, given = [each.checkpoint for each in translators], (dataset.languages, items)
-    warnings = [warning for each in checkpoints for warning in other_languages(each, *given)]
-    data = translators[0].checkpoint.about.data
-    if dataset.name == data and split in ("all", "train"):
-        splits = dataset.splits if split == "all" else ()
-        held_out = "validation" in splits and any(True for _ in dataset.stream("validation"))
-        which = "most" if held_out or split == "train" else "all"
-        advice = ". Score the others with --split validation" if held_out else ""
-        warnings.append(f"{data} is what it was trained on, on {which} pairs{advice}")
-    return warnings
-
-
-def _warn(
-    problems: Sequence[str], texts: Sequence[str], items: Sequence[Item], scores: Scores
-) -> None:
-    """Print the problems of metrics, each once, and whether BLEU does not suit the texts.
-
-    Raises:
-        PluginError: none of the metrics could be computed.
-    """
-    for problem in dict.fromkeys([*problems, *scores.problems]):
-        say(f"Warning: {problem}")
-    if not scores.by_name:
-        raise PluginError("no score: no metric that --metric names can be computed")
-    if empty := sum(not all(map(str.strip, (item.source, *item.references))) for item in items):
-        of, count, them = ("has", "counts", "it") if empty == 1 else ("have", "count", "them")
-        say(
-            f"Warning: {counted(empty, 'pair')} of {len(items):,} {of} an empty source or "
-            f"reference, and {count} in the scores. Leave {them} out"
-        )
-    if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
-        say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
-    counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]
-    if counting and mostly_unspaced([text for item in items for text in item.references]):
-        say(
-            f"Warning: {' and '.join(counting)} count words between spaces, and the references "
-            "have hardly any spaces. Compare chrF, or score what --out writes with "
-            "`sacrebleu --tokenize`"
-        )
-    elif "bleu" in scores.by_name and not scores.bleu and all(len(t.split()) < 4 for t in texts):
-        say("Warning: BLEU is 0, as no translation has four words. Compare chrF or --bleu-order 1")
-
-
 def _before_translating(
-    output: Path | None, against: str | None, registry: Registry, items: Sequence[Item]
+    output: Path | None,
+    against: str | None,
+    registry: Registry,
+    dataset: Dataset,
+    items: Sequence[Item],
 ) -> list[str] | None:
     """Make sure that a file can be written; return another system's translations, if any.
 
     Raises:
-        DataError: `against` is a file that does not have a translation of each source in a line.
+        DataError: `output` is a file that is read; or `against` is a file that does not have a
+            translation of each source in a line.
     """
     if output is not None:
         check_writable(output)
+        for file in (*dataset.files, *((Path(against),) if against else ())):
+            if output.is_file() and file.exists() and output.samefile(file):
+                why, advice = "it is read too, and would be lost", "Name another file"
+                raise DataError(f"cannot write the translations to {output}", why, advice)
     if against is None or against in registry.checkpoints or not Path(against).is_file():
         return None
     lines = list(read_lines(Path(against)))

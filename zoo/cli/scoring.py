@@ -53,7 +53,7 @@ def score(
     for window in chunks(pairs, WINDOW, lambda pair: len(pair[0]) + len(pair[1])):
         sources, targets = zip(*window, strict=True)
         scores = translator.score(sources, targets)
-        if not warned and (warning := _unknown_target(translator, targets)):
+        if not warned and (warning := _warning(translator, sources, targets)):
             say(warning)
             warned = True
         for pair, tokens in zip(window, scores, strict=True):
@@ -76,11 +76,23 @@ def _until_wrong(
         wrong.append(error)
 
 
-def _unknown_target(translator: Translator, targets: Sequence[str]) -> str:
-    """Return a warning if the vocabulary lacks a part of a target, or nothing."""
+def _warning(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> str:
+    """Return a warning if texts have parts that are scored unlike what was meant, or nothing.
+
+    That is what the target vocabulary lacks, and white space that is a token.
+    """
     from zoo.nn.contract import UNKNOWN
 
-    encoded = translator.checkpoint.target_tokenizer.encode(list(targets))
+    checkpoint = translator.checkpoint
+    for tokenizer, texts in (
+        (checkpoint.source_tokenizer, sources), (checkpoint.target_tokenizer, targets)
+    ):  # fmt: skip
+        spaced = [text for text in texts if text != text.strip()]
+        bare = tokenizer.encode([text.strip() for text in spaced])
+        for text, with_spaces, without in zip(spaced, tokenizer.encode(spaced), bare, strict=True):
+            if with_spaces != without:
+                return f"Warning: {text!r} is scored with the white space around it; leave it out"
+    encoded = checkpoint.target_tokenizer.encode(list(targets))
     lacking = [text for text, ids in zip(targets, encoded, strict=True) if UNKNOWN in ids]
     if not lacking:
         return ""

@@ -53,7 +53,7 @@ class SourceReader:
         self.checkpoints, self.task = checkpoints, task
         self.device = next(checkpoints[0].model.parameters()).device
         self._respeller = Respeller(
-            checkpoints[0].source_tokenizer, checkpoints[0].about, self._tokenize
+            checkpoints[0].source_tokenizer, checkpoints[0].about, self.tokenize
         )
 
     def splitter(self, named: str, registry: Registry) -> Split | None:
@@ -104,7 +104,7 @@ class SourceReader:
         spaces = SEVERAL_SPACES if split is None else SPACES
         is_read = split is not None or as_plain
         read = functools.partial(self._as_read, spaces=spaces) if is_read else None
-        tokenized = self._tokenize(_texts(pieces, read))
+        tokenized = self.tokenize(_texts(pieces, read))
         spellings: dict[int, Spelling] = {}
         if as_plain:
             spellings = self._respeller.spellings([piece.text for *_, piece in pieces], tokenized)
@@ -112,7 +112,7 @@ class SourceReader:
             for i, spelling in spellings.items():
                 index, lead, piece = pieces[i]
                 pieces[i] = index, lead, piece._replace(text=spelling.text)
-            again = self._tokenize(_texts([pieces[i] for i in spellings], read))
+            again = self.tokenize(_texts([pieces[i] for i in spellings], read))
             for i, tokens in zip(spellings, again, strict=True):
                 tokenized[i] = tokens
         parts: list[Part] = []
@@ -143,7 +143,7 @@ class SourceReader:
     ) -> list[Part]:
         """Return parts with other texts, without those of more than `max_length` tokens."""
         read = [part.lead + self._as_read(text) for part, text in zip(parts, texts, strict=True)]
-        tokenized, limit = self._tokenize(read), self.limit(max_length)
+        tokenized, limit = self.tokenize(read), self.limit(max_length)
         return [
             part._replace(text=text, tokens=tokens)
             for part, text, tokens in zip(parts, texts, tokenized, strict=True)
@@ -277,7 +277,7 @@ class SourceReader:
         Returns:
             The parts; none if it is not long, or if a part is longer than the limit.
         """
-        (same,) = self._tokenize([lead])
+        (same,) = self.tokenize([lead])
         fixed = _length(same)
         if 2 * fixed > usual:
             return []  # a prefix that is none of training's
@@ -286,7 +286,7 @@ class SourceReader:
         if len(pieces) < 2:
             return []
         pieces[0] = Piece(piece.space, pieces[0].text)
-        tokenized = self._tokenize([lead + self._as_read(part.text) for part in pieces])
+        tokenized = self.tokenize([lead + self._as_read(part.text) for part in pieces])
         if max(map(_length, tokenized)) > limit:
             return []
         return list(zip(pieces, tokenized, strict=True))
@@ -296,7 +296,7 @@ class SourceReader:
 
         The white space at the end of what precedes a text is no token of its own before a word.
         """
-        none, *tokenized = self._tokenize(["", *texts])
+        none, *tokenized = self.tokenize(["", *texts])
         return [_length(tokens) - _length(none) for tokens in tokenized]
 
     def _split(self, index: int, number: int, piece: Piece, limit: int, lead: str) -> list[Part]:
@@ -306,7 +306,7 @@ class SourceReader:
             DecodingError: what each part begins with leaves no room for a token of the text.
         """
         # The end token, and what every part begins with, such as a tag.
-        (same,) = self._tokenize([lead])
+        (same,) = self.tokenize([lead])
         if (fixed := _length(same)) >= limit:
             raise DecodingError(
                 "the source prefix leaves no room for text",
@@ -315,7 +315,7 @@ class SourceReader:
             )
         first, *rest = split_long(piece.text, limit - fixed, self._count)
         pieces = [Piece(piece.space, first.text), *rest]
-        tokenized = self._tokenize([lead + part.text for part in pieces])
+        tokenized = self.tokenize([lead + part.text for part in pieces])
         return [
             Part(index, number + i, *part, tokens)
             for i, (part, tokens) in enumerate(zip(pieces, tokenized, strict=True))
@@ -333,7 +333,8 @@ class SourceReader:
         (ids,) = tokenizer.encode([text.rstrip()])
         return Prefix(text, sum(i != END and i not in tokenizer.control for i in ids))
 
-    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of each text, for each checkpoint."""
         by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
 

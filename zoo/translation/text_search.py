@@ -274,8 +274,8 @@ class TextSearch:
 
     def read_otherwise(self, texts: Sequence[str]) -> int:
         """Return how many texts are not read whole and as they are, unless that is requested."""
-        parts = self._parts(texts)
-        return len({part.text_index for part in parts if part.part_index or part.respelled})
+        parts, whole = self._parts(texts), self.reader.tokenize(texts)
+        return len({p.text_index for p in parts if p.part_index or p.tokens != whole[p.text_index]})
 
     def _parts(self, texts: Sequence[str]) -> list[Part]:
         """Return the parts in which texts are read by default."""

@@ -350,7 +350,7 @@ class Translator:
         if not (number := self._search.read_otherwise([s for s in sources if isinstance(s, str)])):
             return []
         are = "source was" if number == 1 else "sources were"
-        which = "which zoo translate reads by sentences, in parts or in another spelling"
+        which = "which zoo translate reads by sentences, in parts, or otherwise spelled or spaced"
         return [f"{number:,} {are} read whole, {which}; --sentences scores that"]
 
     def search_options(
