@@ -185,6 +185,19 @@ def state_that_gather_reaches_in_part() -> Made:
     return HidesHalf
 
 
+@wrong("gather_commutes_with_step", "row 0 of each beam differs from a beam of 1, one step later")
+def state_that_is_a_mean_over_the_beam() -> Made:
+    class Pooled(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            step = super().step(token, state, memory, attention)
+            rows = step.state[0].unflatten(0, (len(memory.mask), -1))
+            return step._replace(state=[rows.mean(1, keepdim=True).expand_as(rows).flatten(0, 1)])
+
+    return Pooled
+
+
 @wrong("shapes", "its rows are not on dimension 0")
 def state_along_the_wrong_dimension() -> Made:
     class LayersFirst(Network):

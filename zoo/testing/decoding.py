@@ -159,7 +159,8 @@ def _compare_steps(case: Case, target: torch.Tensor, rows: int = ROWS) -> None:
 
 @law(
     causes="state on the module, or in an object that gather does not reach; rows on another "
-    "dimension than 0; memory indexed by row, although the rows of a beam share a sentence's",
+    "dimension than 0; memory indexed by row, although the rows of a beam share a sentence's; a "
+    "mean or a sum over the rows of a beam, as of the dimension that unflatten made",
     requires="step_is_pure",
     of="steps",
 )
@@ -172,6 +173,8 @@ def gather_commutes_with_step(case: Case) -> None:
     token = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
     step = model.step(token, wide, memory)
     attention = model.step(token, wide, memory, attention=True).attention
+    following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
+    expected = model.step(following, step.state, memory).logits
     for row in range(BEAM):
         alone = model.step(token[row::BEAM], state, memory, attention=True)
         for kind, weights in alone.attention.items():
@@ -179,8 +182,9 @@ def gather_commutes_with_step(case: Case) -> None:
             require_close(attention[kind][row::BEAM], weights, what)
         what = f"row {row} of each beam differs from a beam of 1"
         require_close(step.logits[row::BEAM], alone.logits, what)
-    following = torch.randint(END + 1, TARGET_VOCAB, (ROWS * BEAM,))
-    expected = model.step(following, step.state, memory).logits
+        # What a row remembers of the others shows in the step after.
+        after = model.step(following[row::BEAM], alone.state, memory).logits
+        require_close(expected[row::BEAM], after, f"{what}, one step later")
     # Reorder the beams alone: as many rows as before, of the same sentences.
     rows = (torch.arange(ROWS)[:, None] * BEAM + torch.tensor([1, 2, 0])).flatten()
     gathered = model.step(following[rows], gather(step.state, rows), memory)
