@@ -27,13 +27,13 @@ from tests.laws import (
     wrong_steps,
 )
 from tests.laws.networks import WRONG, Memory, Network, Right, State
-from zoo import Architecture, Config, Table, hookimpl
+from zoo import Architecture, Config, Dim, Table, hookimpl
 from zoo.decoding.greedy import greedy
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
 from zoo.decoding.task import Task
 from zoo.errors import ArgumentError, ConfigError, PluginError
-from zoo.nn import Encoded, Output, Step
+from zoo.nn import Encoded, Linear, Output, Step
 from zoo.registry.api import API
 from zoo.registry.catalogue import Model
 from zoo.registry.owners import Plugin
@@ -197,6 +197,57 @@ def test_a_gate_that_is_closed_at_first_satisfies_every_law() -> None:
     for law in LAWS:
         if law.name not in ("learns_a_copy_task", "declaration_imports_no_torch"):  # slow
             law(case_of(wrong_parameters.Closed, wrong_parameters.ScaledConfig()))
+
+
+class RoutedConfig(Right):
+    """Has a router and 24 experts."""
+
+    def parameters(self, source_vocab: int, target_vocab: int) -> Table:
+        table, d = super().parameters(source_vocab, target_vocab), Dim("d", self.dim)
+        table.add("router.weight", "W_r", (Dim("e", 24), d))
+        for index in range(24):
+            table.add(f"experts.{index}.weight", f"W_{index}", (d, d))
+        return table
+
+
+class Routed(Network):
+    """Each token's state goes through the expert with the largest gate (Fedus et al. 2021)."""
+
+    last = 24
+
+    def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.router = Linear(config.dim, 24, bias=False)
+        self.experts = nn.ModuleList(Linear(config.dim, config.dim, bias=False) for _ in range(24))
+
+    def next(self, words: Tensor, before: Tensor) -> Tensor:
+        state = super().next(words, before)
+        gate, chosen = self.router(state).softmax(-1)[:, : self.last].max(-1)
+        for index, expert in enumerate(self.experts):
+            routed = gate[:, None] * expert(state)
+            state = torch.where((chosen == index)[:, None], state + routed, state)
+        return state
+
+
+class Unread(Routed):
+    """Routes no token to the last expert, whatever the weights."""
+
+    last = 23
+
+
+def test_an_expert_that_reads_no_token_of_the_batch_is_tried_with_other_weights() -> None:
+    tried = case_of(Routed, RoutedConfig())
+    before = [weight.clone() for weight in tried.model.parameters()]
+    output = tried.model(tried.source, tried.mask, tried.target[:, :-1])
+    output.logits.sum().backward()
+    assert not all(
+        tried.model.get_parameter(f"experts.{index}.weight").grad.any() for index in range(24)
+    )
+    LAW["every_parameter_gets_a_gradient"](tried)
+    for weight, old in zip(tried.model.parameters(), before, strict=True):
+        assert torch.equal(weight, old)
+    with pytest.raises(BrokenLawError, match=r"experts\.23\.weight\) gets no gradient"):
+        LAW["every_parameter_gets_a_gradient"](case_of(Unread, RoutedConfig()))
 
 
 class Locked(Network):

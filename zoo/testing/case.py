@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -77,6 +79,20 @@ class Case:
             state = self.model.step(self.target[:, position], state, memory).state
         return memory, state
 
+    @contextlib.contextmanager
+    def redrawn(self, seed: int) -> Iterator[None]:
+        """Give the network other weights within a block."""
+        torch.manual_seed(seed)
+        weights = list(self.model.parameters())
+        kept = [weight.detach().clone() for weight in weights]
+        other = self.rebuild().to(weights[0].dtype)
+        _shake_constants(other)
+        try:
+            _copy(list(other.parameters()), weights)
+            yield
+        finally:
+            _copy(kept, weights)
+
     def rebuild(self, device: str = "cpu") -> Seq2Seq:
         """Return a new network of the same configuration, with fresh weights."""
         return build(self.network, self.config, self.model.source_vocab, TARGET_VOCAB, device)
@@ -139,6 +155,12 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
         made.table[PADDING] = 0
         made.source = made.read(source)
     return made
+
+
+@torch.no_grad()
+def _copy(weights: Sequence[Tensor], into: Sequence[Tensor]) -> None:
+    for weight, other in zip(into, weights, strict=True):
+        weight.copy_(other)
 
 
 @torch.no_grad()
