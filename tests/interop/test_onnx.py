@@ -135,6 +135,13 @@ def test_a_network_gives_its_reasons(tmp_path: Path) -> None:
     exports_to_onnx(case("rnnsearch", cell="gru-before", readout="maxout"))
 
 
+def test_reasons_may_be_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = checkpoint("rnnsearch")
+    monkeypatch.setattr(made.model, "onnx_reasons", lambda: ("it reads two sources",))
+    with pytest.raises(ConversionError, match="it reads two sources"):
+        export_checkpoint(made, "onnx", tmp_path / "out", default_registry())
+
+
 class Branching(nn.Module):
     """Depends on the values of a tensor."""
 

@@ -73,7 +73,7 @@ class Onnx(Exporter):
     def reasons(self, checkpoint: Checkpoint) -> list[str]:
         """Return the network's own reasons; what its code prevents shows when it is written."""
         features = ["its source is feature vectors"] * checkpoint.config.features
-        return features + checkpoint.model.onnx_reasons()
+        return [*features, *checkpoint.model.onnx_reasons()]
 
     def write(self, checkpoint: Checkpoint, folder: Path, precision: str) -> None:
         """Write the graphs.
