@@ -233,3 +233,7 @@ def test_loading_names_the_writing_and_the_installed_version(tmp_path: Path) -> 
     plugins.reject(Plugin("gone", "zoo-gone", "4.0"), ImportError("no numba"))
     with pytest.raises(PluginError, match=r"gone \(zoo-gone 4.0\) did not load: ImportError"):
         folder_format.read(folder, Registry(plugins))
+    plugins = Plugins(skipped=[Plugin("gone", "zoo-gone", "4.0")])
+    reason = r"is installed, but --no-plugins or ZOO_PLUGINS leaves it out. Leave out --no-plugins"
+    with pytest.raises(PluginError, match=rf"gone \(zoo-gone 4.0\) {reason}"):
+        folder_format.read(folder, Registry(plugins))

@@ -23,6 +23,7 @@ from zoo.registry.parameters import VOCABULARY_LIMIT
 
 if TYPE_CHECKING:
     from zoo.registry.declarations import Architecture
+    from zoo.registry.plugins import Plugins
     from zoo.registry.registry import Registry
 
 FORMAT = 1
@@ -308,13 +309,24 @@ def architecture_of(
         return architecture
     except ZooError as error:
         package, version = written_with(description)
-        broken = [p for p in registry.plugins.broken if p.distribution == package]
-        why = f"; {broken[0]} did not load: {broken[0].problem}" if broken else ""
+        why, next = _absence(package, registry.plugins)
         raise type(error)(
             f"{folder} needs architecture {name!r}",
-            f"it was written with {package} {version}{why or ', which is not installed'}",
-            "See `zoo plugins`" if broken else f"Install {package} if you trust it",
+            f"it was written with {package} {version}{why}",
+            next,
         ) from None
+
+
+def _absence(package: str, plugins: Plugins) -> tuple[str, str]:
+    """Return why no plugin of a package is loaded, and what to do next."""
+    for broken in plugins.broken:
+        if broken.distribution == package:
+            return f"; {broken} did not load: {broken.problem}", "See `zoo plugins`"
+    for skipped in plugins.skipped:
+        if skipped.distribution == package:
+            reason = f"; {skipped} is installed, but --no-plugins or ZOO_PLUGINS leaves it out"
+            return reason, f"Leave out --no-plugins, or add {package} to ZOO_PLUGINS"
+    return ", which is not installed", f"Install {package} if you trust it"
 
 
 def written_with(description: Mapping[str, Any]) -> tuple[str, str]:
