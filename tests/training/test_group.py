@@ -285,6 +285,45 @@ def test_an_error_of_any_process_is_reported_once_with_its_reason(
     assert "ValueError: the reason" in reported
 
 
+UNORDERED = """
+import os
+import zoo
+from zoo import hookimpl
+
+ZOO_API = 2
+
+@hookimpl
+def zoo_objectives():
+    yield zoo.Objective("unordered", "has weights in another order", "zoo_unordered:make")
+
+def make(setup, network):
+    import torch
+
+    class Unordered(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in "ab" if os.environ["RANK"] == "0" else "ba":  # as of a loop over a set
+                self.add_module(name, torch.nn.Linear(1, 1))
+
+        def forward(self, batch):
+            return self.b(self.a(batch.output.logits.sum().view(1, 1))).sum()
+
+    return Unordered()
+"""
+
+
+def test_parameters_in_another_order_are_refused(
+    trained: Train, parallel: Path, tmp_path: Path
+) -> None:
+    """Their gradients, and first values, would be exchanged for those of other parameters."""
+    put(tmp_path / "site", "unordered", UNORDERED)
+    output = trained(2, "rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps", 1,
+                     "--set", "objective=unordered", "--out", tmp_path / "x", exit_code=1,
+                     folders=[tmp_path / "site"])  # fmt: skip
+    (reported,) = [line for line in output.splitlines() if line.startswith("Error: ")]
+    assert "its parameters have another order in each process" in reported
+
+
 UNREADABLE = """
 import os
 import zoo

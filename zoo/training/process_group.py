@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from zoo.errors import ConfigError, ZooError
+from zoo.errors import ConfigError, PluginError, ZooError
 from zoo.nn.contract import Seq2Seq
 from zoo.nn.device import pick_device
 from zoo.training.sharding import is_sharded_tensor, shard
@@ -56,14 +57,33 @@ class ProcessGroup:
             model.to(self.device)
 
     def distribute(self, loss: nn.Module) -> Callable[..., Any]:
-        """Return the function to call in training, which exchanges the gradients of a module."""
-        if self.sharded or self.size == 1:
+        """Return the function to call in training, which exchanges the gradients of a module.
+
+        Raises:
+            PluginError: the module's parameters have another order in another process.
+        """
+        if self.size == 1:
+            return loss
+        self._require_one_order(loss)
+        if self.sharded:
             return loss
         devices = [self.device] if self.device.type == "cuda" else None
         self._parallel = DistributedDataParallel(
             loss, device_ids=devices, gradient_as_bucket_view=True
         )
         return self._forward
+
+    def _require_one_order(self, loss: nn.Module) -> None:
+        """Raise in every process if one has another order: gradients are exchanged by it."""
+        names = " ".join(name for name, _ in loss.named_parameters())
+        order = torch.tensor(zlib.crc32(names.encode()))
+        if any(not torch.equal(order, other) for other in self.all_gather(order)):
+            raise PluginError(
+                "several processes cannot train this network",
+                "its parameters have another order in each process, as if its constructor looped "
+                "over a set",
+                "Train in one process. Its author can make the modules in a loop over a tuple",
+            )
 
     def _forward(self, *inputs: Any) -> Any:
         assert self._parallel is not None
