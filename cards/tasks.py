@@ -105,11 +105,10 @@ FROM_ENGLISH = {
         "For everyday sentences. No English sentence of its data has over 30 characters or nine "
         "words, but it has also learned statements that were joined to longer ones. It has seen no "
         "formal or technical text, and knows no words but those of its data. By itself it garbles "
-        "about one in twelve of the names that it has not seen, one in nine of those of two words, "
-        "the sign of some amounts of money, mostly “£”, and a quarter of addresses of mail and the "
-        "web: `zoo translate` notices most of that, and copies what is garbled. Where English does "
-        "not decide between “tu” and “vous”, or between masculine and "
-        "feminine, it chooses one."
+        "about one in ten of the names that it has not seen, of one word and of two, one in ten "
+        "addresses of mail and the web, and the sign or a digit of one in four amounts of money: "
+        "`zoo translate` notices most of that, and copies what is garbled. Where English does not "
+        "decide between “tu” and “vous”, or between masculine and feminine, it chooses one."
     )
 }
 """What differs for this direction."""

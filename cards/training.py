@@ -4,8 +4,8 @@ A distilled checkpoint is trained on every source several times: once with its r
 with the translation of each teacher group (Kim and Rush 2016, section 3.2; Nguyen et al. 2020). The
 models of a group form an ensemble. Teachers of pronunciation also pronounce invented words, and
 everyday sentences are also written as people type them, and with other names; their Transformers
-learn greetings, then phrases, and the one from English symbols at last. The network for many tasks
-is taught each language pair by the network of that pair.
+learn greetings, then phrases, and the one from English symbols and then details. The network for
+many tasks is taught each language pair by the network of that pair.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ TUNED_TWICE = {name: f"{name}.tuned-twice" for name in TUNED_ONCE}
 ENGLISH_FIRST = f"transformer-tiny.{EVERYDAY[0]}"
 TUNED_THRICE = {ENGLISH_FIRST: f"{ENGLISH_FIRST}.tuned-thrice"}
 """What the one from English was before it learned symbols."""
-DETAILS = f"{ENGLISH_FIRST}.details"
-"""The same, which also learns ordinals, periods and other details; not released."""
+TUNED_FOUR_TIMES = {ENGLISH_FIRST: f"{ENGLISH_FIRST}.tuned-four-times"}
+"""What it was before it learned ordinals, periods and other details."""
 LARGER_ONES = {TUNED_TWICE[name]: TUNED_THRICE.get(name, name) for name in TUNED_ONCE}
 """What becomes of them when they learn phrases and brackets."""
 AVERAGED = "bleu_sentences=200", "average_decay=0.999"
@@ -101,8 +101,11 @@ TEACHERS = {
     PHONES_UNDISTILLED: ("--precision", "float32"),
     JOINT_UNDISTILLED: (),
     **{f"{model}.{task}.undistilled": () for task in EVERYDAY for model in FAMILIES},
-    **dict.fromkeys((*TUNED_ONCE.values(), *TUNED_TWICE.values(), *TUNED_THRICE.values()), ()),
-    DETAILS: (),
+    **{
+        earlier: ()
+        for stage in (TUNED_ONCE, TUNED_TWICE, TUNED_THRICE, TUNED_FOUR_TIMES)
+        for earlier in stage.values()
+    },
 }
 """Teachers and others that are not released, with options that differ from the model's recipe."""
 FIRST = ((UNDISTILLED, RNNSEARCH_UNDISTILLED), (CONVS2S_UNDISTILLED,))
@@ -140,8 +143,8 @@ TEACHERS_OF = {
     },
     **{TUNED_TWICE[name]: ((earlier,),) for name, earlier in TUNED_ONCE.items()},
     **{name: ((earlier,),) for earlier, name in LARGER_ONES.items()},
-    **{name: ((earlier,),) for name, earlier in TUNED_THRICE.items()},
-    DETAILS: ((ENGLISH_FIRST,),),
+    **{TUNED_FOUR_TIMES[name]: ((earlier,),) for name, earlier in TUNED_THRICE.items()},
+    **{name: ((earlier,),) for name, earlier in TUNED_FOUR_TIMES.items()},
     JOINT: tuple((f"transformer-tiny.{part}",) for part, _ in LANGUAGE_PAIRS),
 }
 """The teacher groups of each distilled checkpoint; of JOINT, one for each of LANGUAGE_PAIRS."""
@@ -188,12 +191,12 @@ TUNED = {
     },
     **{
         name: (
-            *_tuning(earlier, steps, 2_048, 300, *AVERAGED, average=1, rate=5e-4),
+            *_tuning(earlier, 6_000, 2_048, 300, *AVERAGED, average=1, rate=5e-4),
             *("--extend-vocabulary", "both"),
         )
-        for name, earlier, steps in (
-            *((name, earlier, 6_000) for name, earlier in TUNED_THRICE.items()),
-            (DETAILS, ENGLISH_FIRST, 6_000),
+        for name, earlier in (
+            *((TUNED_FOUR_TIMES[name], earlier) for name, earlier in TUNED_THRICE.items()),
+            *TUNED_FOUR_TIMES.items(),
         )
     },
     f"transformer-tiny.{FROM_GERMAN}": _tuning(
@@ -259,9 +262,9 @@ def written_for(name: str, pairs: Sequence[Pair], english_first: bool) -> list[P
     makers: list[Callable[[Sequence[Pair], bool], list[Pair]]]
     makers = [lambda _, first: courtesies(first), more_sentences, phrase_book, symbols, details]
     model, _, stage = name.partition(".tuned-")
-    count = {"once": 0, "twice": 2, "thrice": 3, "": 3}[stage] if model in TUNED_ONCE else 0
-    count += name in TUNED_THRICE
-    count = len(makers) if name == DETAILS else count
+    last = len(makers) if model in TUNED_FOUR_TIMES else 3
+    counts = {"once": 0, "twice": 2, "thrice": 3, "four-times": 4, "": last}
+    count = counts[stage] if model in TUNED_ONCE else 0
     return [pair for make in makers[:count] for pair in make(pairs, english_first)]
 
 
