@@ -274,6 +274,8 @@ class TextSearch:
 
     def read_otherwise(self, texts: Sequence[str]) -> int:
         """Return how many texts are not read whole and as they are, unless that is requested."""
+        if self.reader.checkpoints[0].config.features:  # files, which are read whole
+            return 0
         parts, whole = self._parts(texts), self.reader.tokenize(texts)
         return len({p.text_index for p in parts if p.part_index or p.tokens != whole[p.text_index]})
 
