@@ -623,7 +623,7 @@ def searched(
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-@pytest.mark.parametrize("bias", [-9.0, 0.0, 3.0])
+@pytest.mark.parametrize("bias", [-9.0, 0.0, 1.0, 3.0])
 @pytest.mark.parametrize(("options", "prefixes"), SEARCHES.values(), ids=SEARCHES)
 def test_several_steps_at_once_are_the_same_steps(
     options: dict[str, Any], prefixes: list[list[int]] | None, bias: float, beam: int,

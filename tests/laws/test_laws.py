@@ -143,7 +143,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 LEARNING = {
     "seq2seq, reversed source", "rnnsearch, Luong with input feeding", "rnnsearch, as in the paper",
-    "convs2s, wide kernels", "t5, first version", "transformer, pre-norm without a final norm",
+    "rnnsearch, from zero", "convs2s, wide kernels", "transformer, as mBART", "t5, first version",
+    "transformer, the annotated one", "transformer, pre-norm without a final norm",
 }  # fmt: skip
 """The variants that also learn to copy, which is slow; all have gradients for all parameters.
 

@@ -309,11 +309,11 @@ def architecture_of(
         return architecture
     except ZooError as error:
         package, version = written_with(description)
-        why, next = _absence(package, registry.plugins)
+        why, advice = _absence(package, registry.plugins)
         raise type(error)(
             f"{folder} needs architecture {name!r}",
             f"it was written with {package} {version}{why}",
-            next,
+            advice,
         ) from None
 
 
