@@ -1,6 +1,7 @@
 # make setup   a virtual environment in .venv with everything in it
 # make demo    train a tiny model on numbers, score it, translate with it (MODEL=transformer-tiny, …)
-# make test    ruff, mypy and all tests
+# make test    ruff, mypy and the tests: of long sweeps over similar cases, a third
+# make test-all     the same, with every case
 # make test-lowest   the tests of core, hub, formats and server with the lowest supported dependencies
 # make cards   update the cards of the models and the generated parts of the docs
 # make docs    build the site from docs/ into site/
@@ -23,7 +24,8 @@ PIP_ARGS ?=
 # Three more than the cores, because many tests wait for other processes. nproc counts no core more
 # than OMP_NUM_THREADS, which is about the threads of one process.
 PROCESSES := $(shell expr $$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 2) + 3)
-PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+SWEEPS ?= --sample-sweeps
+PYTEST_ARGS ?= --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(SWEEPS)
 MODEL ?= rnnsearch-tiny
 NAMES ?=
 DEMO ?= runs/demo/$(MODEL)
@@ -31,9 +33,9 @@ BIN := $(VENV)/bin
 
 # The installation compiles no modules, which takes half of its processor time: what is imported is
 # compiled then. The tests start some hundred processes of the zoo: none compiles its modules again.
-demo test test-lowest: export PYTHONDONTWRITEBYTECODE =
+demo test test-all test-lowest: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: setup demo test test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
+.PHONY: setup demo test test-all test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -52,6 +54,9 @@ test: setup
 	$(BIN)/ruff format --check .
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: SWEEPS =
+test-all: test
 
 # Warnings of old versions about newer ones of their own dependencies are no failures.
 test-lowest:

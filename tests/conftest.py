@@ -15,6 +15,7 @@ import importlib
 import math
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,29 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 importlib.import_module(".".join(file.relative_to(TOP).with_suffix("").parts))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample-sweeps", action="store_true",
+                     help="Run a third of the cases of each test that is marked as a sweep.")  # fmt: skip
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--sample-sweeps"):
+        counts: Counter[str] = Counter()
+        items[:] = [item for item in items if _is_sampled(item, counts)]
     if hasattr(config, "workerinput"):  # a process of a parallel run
         ranks = {TOP / "tests" / name: rank for rank, name in enumerate(SLOW)}
         items.sort(key=lambda item: ranks.get(item.path, len(SLOW)))
+
+
+def _is_sampled(item: pytest.Item, counts: Counter[str]) -> bool:
+    """Return whether a sample of the sweeps has this test: the same each time.
+
+    Multiples of the golden ratio spread it over all parameters, whatever their numbers.
+    """
+    if not item.get_closest_marker("sweep"):
+        return True
+    counts[(name := item.nodeid.partition("[")[0])] += 1
+    return counts[name] * 0.6180339887 % 1 < 1 / 3
 
 
 def pytest_collection_finish() -> None:

@@ -59,6 +59,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "kernels", functools.cache(lambda: None))
 
 
+@pytest.mark.sweep
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -122,6 +123,7 @@ def test_cross_entropy_of_broken_logits_is_no_number(dtype: torch.dtype, value: 
     assert bool(logits.grad[[0, 2]].isfinite().all())
 
 
+@pytest.mark.sweep
 @needs_compiler
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("heads", [1, 4])

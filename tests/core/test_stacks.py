@@ -196,6 +196,7 @@ def test_hooks_and_replaced_methods_are_called(name: str, computed: list[str]) -
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("change", ["written to", "replaced", "another module", "new data"])
 @pytest.mark.parametrize(
     "name", ["target_embedding", "decoder.3.cross.out", "encoder.0.inner", "decoder_norm", "output"]
@@ -326,6 +327,7 @@ CHANGES: dict[str, Callable[[Transformer], None]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_known", [False, True], ids=["at first", "after a search"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_a_network_computes_otherwise_is_noticed(
@@ -622,6 +624,7 @@ def searched(
         return [hypothesis for best in results for hypothesis in best]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("bias", [-9.0, 0.0, 1.0, 3.0])
 @pytest.mark.parametrize(("options", "prefixes"), SEARCHES.values(), ids=SEARCHES)
@@ -645,6 +648,7 @@ def test_several_steps_at_once_are_the_same_steps(
         assert one.score == pytest.approx(other.score, rel=1e-3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("weights", [float32_weights, BFloat16, Int8])
 @pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)

@@ -52,6 +52,7 @@ def has_attention(architecture: str) -> bool:
 PENALTIES = [(0.0, 0.0, 1), (0.8, 0.0, 1), (2.0, 0.0, 3), (0.0, 0.3, 1), (1.0, 0.7, 2)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("length", "coverage", "min_length"), PENALTIES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_beam_that_holds_all_targets_is_exhaustive(
@@ -70,6 +71,7 @@ def test_a_beam_that_holds_all_targets_is_exhaustive(
         assert_same(hypotheses, enumerate_targets(oracles[row], Rules(options, MAX_LENGTH))[:6])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -8,6 +8,7 @@ import torch
 from zoo.decoding.candidates import argmax, best_continuations, best_token, log_normalizer
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("spread", [3, 40, 100_000])
 @pytest.mark.parametrize("sizes", [(5, 40), (257, 700)], ids=str)
 @pytest.mark.parametrize("banned", [(0, 1, 3), (0, 1, 2, 3), (0, 1, 3, 70, 255)], ids=str)

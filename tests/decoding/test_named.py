@@ -273,6 +273,7 @@ def test_contradictions_are_refused(options: dict[str, Any], message: str) -> No
     assert Search(method="of-a-plugin", n_best=3, top_k=4).searching == "of-a-plugin"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("law", SEARCH_LAWS, ids=lambda law: law.name)
 @pytest.mark.parametrize(
     ("method", "options"),

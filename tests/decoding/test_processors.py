@@ -124,6 +124,7 @@ def assert_same(hypotheses: list[Hypothesis], expected: list[ScoredTarget]) -> N
         assert hypothesis.rank_score == pytest.approx(target.rank, abs=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_exhaustive_search_and_a_full_beam_equal_the_enumeration(
@@ -138,6 +139,7 @@ def test_exhaustive_search_and_a_full_beam_equal_the_enumeration(
             assert_same(hypotheses, enumerated(architecture, name, row)[:9])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_narrow_beams_and_greedy_search_equal_the_reference(architecture: str, name: str) -> None:
@@ -161,6 +163,7 @@ def test_narrow_beams_and_greedy_search_equal_the_reference(architecture: str, n
                 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("words", [9, 300])
 def test_longer_targets_and_larger_vocabularies_equal_the_reference(name: str, words: int) -> None:
@@ -172,6 +175,7 @@ def test_longer_targets_and_larger_vocabularies_equal_the_reference(name: str, w
         assert_same(hypotheses, reference_beam_search(oracles[row], case.rules(options, row))[:4])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_samples_break_no_rule_and_do_not_depend_on_the_batch(architecture: str, name: str) -> None:

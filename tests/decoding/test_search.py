@@ -123,6 +123,7 @@ def test_the_score_of_a_sample_does_not_depend_on_the_temperature() -> None:
     assert [h.score for h in samples] == sorted((h.score for h in samples), reverse=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kind", ["greedy", "beam", "sample", "exhaustive"])
 def test_every_target_begins_with_its_prefix(architecture: str, kind: str) -> None:

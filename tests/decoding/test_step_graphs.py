@@ -91,6 +91,7 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StepGraph]]:
     step_graphs._GRAPHS.clear()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_search_is_the_same(family: str, name: str, repeated: list[StepGraph]) -> None:
@@ -159,6 +160,7 @@ def test_no_search_has_the_score_of_another(family: str, repeated: list[StepGrap
     assert repeated
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("options", [
     {}, {"beam": 4, "n_best": 3}, {"beam": 3, "stop": "first", "length_penalty": 1.0},
@@ -207,6 +209,7 @@ def test_sources_that_come_a_second_time_are_encoded_as_they_were_recorded(
     assert used == [3, 4], "the first one is not recorded"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("second", [
     {"beam": 4, "n_best": 2}, {"sample": True, "seed": 1}, {"banned": (7,)}, {"beam": 3},
 ], ids=str)  # fmt: skip

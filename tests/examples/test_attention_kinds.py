@@ -24,6 +24,7 @@ TEXT, TARGET = "the red cat runs", "chat rouge court"
 LAW = {law.name: law for law in LAWS}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 @pytest.mark.parametrize(("name", "values"), VARIANTS)
 def test_law(name: str, values: dict[str, int], law: Law, networks: Registry) -> None:

@@ -15,6 +15,7 @@ from zoo.testing import LAWS, Law, case
 NAMES = ("modern", "luong")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_law(name: str, law: Law, networks: Registry) -> None:

@@ -164,6 +164,7 @@ OF_VARIANTS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("variant", "law"), OF_VARIANTS)
 def test_law_of_variant(variant: str, law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "STEPS", 20)  # `test_law` takes as many as there are
