@@ -66,7 +66,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample-sweeps", action="store_true",
-                     help="Run a third of the cases of each test that is marked as a sweep.")  # fmt: skip
+                     help="Run a third of the cases of each test marked as a sweep.")  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -184,6 +184,21 @@ def test_info_as_tables(run: Run, checkpoint: Path) -> None:
     assert printed["parameters"] == parameters
 
 
+def test_freed_memory_is_given_back_between_validations(
+    run: Run, tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[bool] = []
+    monkeypatch.setattr("zoo.cli.process.return_freed_memory", lambda: returned.append(True))
+    counts = []
+    for seconds in (0.0, 1e6):
+        monkeypatch.setattr("zoo.cli.training.SECONDS_BETWEEN_RETURNS", seconds)
+        given = (*SETTINGS, "--steps", 20, "--set", "validate_every=20")
+        run("train", "rnnsearch-tiny", "--data", data, "--out", tmp_path / str(seconds), *given)
+        counts.append(len(returned))
+    assert counts[0] > 2  # after each report
+    assert counts[1] == counts[0] + 1  # after the validation alone
+
+
 def test_train_eval_translate(run: Run, tmp_path: Path, data: str) -> None:
     out = tmp_path / "out"
     trained = run("train", "rnnsearch-tiny", "--data", data, "--out", out, "--steps", 20, *SETTINGS)

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -34,6 +35,9 @@ from zoo.errors import TrainingError, ZooError
 if TYPE_CHECKING:
     from zoo.training.session import Session
     from zoo.training.trainer import Trainer
+
+SECONDS_BETWEEN_RETURNS = 30.0
+"""How often freed memory is given back: it takes some hundredths of a second."""
 
 
 @click.command()
@@ -256,12 +260,14 @@ def _run(session: Session, as_json: bool) -> int | None:
     from zoo.cli.training_display import display
     from zoo.registry.events import Stopped, Validation
 
+    due = time.monotonic() + SECONDS_BETWEEN_RETURNS
     with _graceful(session.trainer) as caught, display(session, as_json) as show:
         try:
             for event in session.trainer.events():
                 show(event)
-                if isinstance(event, Validation):
+                if isinstance(event, Validation) or time.monotonic() > due:
                     return_freed_memory()
+                    due = time.monotonic() + SECONDS_BETWEEN_RETURNS
                 if isinstance(event, Stopped):
                     return caught[0] if caught else signal.SIGTERM
         except ZooError as error:
