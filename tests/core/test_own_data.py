@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import random
+import re
 import subprocess
 import sys
 import zlib
@@ -455,6 +456,30 @@ def test_a_first_line_of_csv_may_state_the_delimiter(tmp_path: Path) -> None:
         assert next(pairs) == Pair("a;b", "c")
         with pytest.raises(DataError, match="line 5, has 1 cells"):
             next(pairs)
+
+
+def test_names_of_columns_are_languages(tmp_path: Path) -> None:
+    """A file is read alike whether they are in its header or after its name, codes or not."""
+    file = tmp_path / "a.csv"
+    for header, languages in {
+        "fr,en": ("fr", "en"),
+        "English;Français": ("en", "fr"),
+        "Chinese\teng_Latn": ("zh", "eng_Latn"),
+        "zho_Hant|pt-BR": ("zho_Hant", "pt-BR"),
+        "source,target": ("", ""),
+        "text,fr": ("", ""),
+        "English,en": ("", ""),
+        "fr,en,de": ("", ""),
+        '"fr,en': ("", ""),
+    }.items():
+        file.write_text(f"{header}\n", encoding="utf-8")
+        assert file_dataset(str(file)).languages == languages
+        if all(languages):
+            names = re.split("[,;|\t]", header)
+            file.write_text(f"{header}\n{header}\n", encoding="utf-8")
+            assert file_dataset(str(file)).load("all") == [Pair(*names)]
+            if "pt-BR" not in names:
+                assert file_dataset(f"{file}:{'-'.join(names)}").languages == languages
 
 
 def test_json_that_has_no_line_for_each_object(tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ def without_suffix(name: str) -> str:
     return next((name.removesuffix(s) for s in SUFFIXES if name.endswith(s)), name)
 
 
+def file_or_compressed(file: Path) -> Path:
+    """Return a file, or its compressed form if there is only that."""
+    compressed = (file.with_name(f"{file.name}{suffix}") for suffix in SUFFIXES)
+    return file if file.is_file() else next((f for f in compressed if f.is_file()), file)
+
+
 @contextlib.contextmanager
 def open_text(file: Path) -> Iterator[IO[bytes]]:
     """Open a text file; one with a suffix of `SUFFIXES` is unpacked while it is read.

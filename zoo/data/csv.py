@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.data.compressed import open_text
+from zoo.data.languages import named_language
 from zoo.data.readers import bounded_lines, decode_bytes, naming
 from zoo.errors import DataError, did_you_mean, in_brackets
 from zoo.registry.declarations import Pair
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 DELIMITERS = ",;\t|"
 NAMES = ("source", "target")
@@ -32,6 +38,33 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
         DataError: there are no such columns, the first record looks like text, a record has more or
             fewer cells than the header, quotes are not closed, or as `read_lines`.
     """
+    reader, header = _open(file)
+    source, target = _columns(file, header, columns)
+    with _as_data_error(file, reader):
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise DataError(
+                    f"{file}, line {reader.line_num}, has {len(row)} cells",
+                    f"the header has {len(header)}",
+                    'Put text with a delimiter in quotes: "one, two"',
+                )
+            yield Pair(*(" ".join(row[i].splitlines()) for i in (source, target)))
+
+
+def header_languages(file: Path) -> tuple[str, ...]:
+    """Return the names of the only two columns if they are of two languages; else nothing."""
+    with contextlib.suppress(DataError, OSError):  # which `read_csv` reports
+        header = _open(file)[1]
+        languages = {named_language(name) for name in header} - {""}
+        if len(header) == len(languages) == 2:
+            return tuple(header)
+    return ()
+
+
+def _open(file: Path) -> tuple[Reader, list[str]]:
+    """Return a reader of the records after the header, and the header."""
     lines = _lines(file)
     first = next(lines, None)
     if first is None:
@@ -45,19 +78,15 @@ def read_csv(file: Path, columns: Sequence[str] = ()) -> Iterator[Pair]:
 
     # Some programs write a space after each comma, which would hide the quotes after it.
     reader = csv.reader(all_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
+    with _as_data_error(file, reader):
+        return reader, [" ".join(cell.split()) for cell in next(filter(None, reader), [])]
+
+
+@contextlib.contextmanager
+def _as_data_error(file: Path, reader: Reader) -> Iterator[None]:
+    """Turn an error of the reader into one that names the file and the line."""
     try:
-        header = [" ".join(cell.split()) for cell in next(filter(None, reader), [])]
-        source, target = _columns(file, header, columns)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise DataError(
-                    f"{file}, line {reader.line_num}, has {len(row)} cells",
-                    f"the header has {len(header)}",
-                    'Put text with a delimiter in quotes: "one, two"',
-                )
-            yield Pair(*(" ".join(row[i].splitlines()) for i in (source, target)))
+        yield
     except csv.Error as error:
         advice = "Close each quote, and double quotes inside of quotes"
         if "field limit" in str(error):

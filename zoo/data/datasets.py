@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from zoo.data.compressed import SUFFIXES, without_suffix
-from zoo.data.csv import read_csv
+from zoo.data.compressed import file_or_compressed, without_suffix
+from zoo.data.csv import header_languages, read_csv
 from zoo.data.jsonl import read_jsonl
+from zoo.data.languages import code_of
 from zoo.data.pairs import PairLike, checked_pairs
 from zoo.data.readers import read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError, shown
@@ -191,10 +192,10 @@ def file_dataset(spec: str) -> Dataset:
 
     `PREFIX:en-de` reads `PREFIX.en` and `PREFIX.de`; `FILE.tsv` its first two columns;
     `FILE.jsonl` the keys `source` and `target`, and `FILE.jsonl:en-de` the keys `en` and `de`;
-    `FILE.csv` columns likewise, or its only two. Any of these files may be compressed, with `.gz`,
-    `.bz2`, `.xz` or `.zst` at the end of its name; `PREFIX:en-de` reads `PREFIX.en.gz` if there is
-    no `PREFIX.en`. `PREFIX:en+context-de` also reads the source `context` from `PREFIX.context`,
-    line by line, and `FILE.jsonl:en+context-de` the key `context`.
+    `FILE.csv` columns likewise, or its only two, whose names may be languages. Any of these files
+    may be compressed, with `.gz`, `.bz2`, `.xz` or `.zst` at the end of its name; `PREFIX:en-de`
+    reads `PREFIX.en.gz` if there is no `PREFIX.en`. `PREFIX:en+context-de` also reads the source
+    `context` from `PREFIX.context`, line by line, and `FILE.jsonl:en+context-de` the key `context`.
     The splits are `all`, `train` and `validation`. One source in twenty, at most 1,000, is held out
     for validation, chosen by a hash of its text.
 
@@ -214,16 +215,10 @@ def file_dataset(spec: str) -> Dataset:
     if suffix in KINDS:
         files = [Path(path)]
     else:
-        files = [_file_or_compressed(Path(f"{path}.{name}")) for name in (*sources, target)]
-    for file in files:
-        if not file.is_file():
-            why = "" if str(file) == spec else f"{spec!r} names it"
-            if file.exists():
-                why = "it is a folder" if file.is_dir() else "it is a pipe or a device"
-                raise DataError(f"{file} cannot be read", why, "Name a regular file")
-            raise DataError(
-                f"there is no file {file}", why, _of_two_files(path) or "Check the path"
-            )
+        files = [file_or_compressed(Path(f"{path}.{name}")) for name in (*sources, target)]
+    _check_files(files, spec)
+    if suffix == ".csv":
+        languages = languages or header_languages(files[0])
 
     def pairs() -> Iterator[Pair]:
         if suffix == ".tsv":
@@ -245,10 +240,26 @@ def file_dataset(spec: str) -> Dataset:
         name=Path(spec).name,
         summary="parallel text from files",
         read=read,
-        languages=(languages[0], languages[1]) if languages else ("", ""),
+        languages=(code_of(languages[0]), code_of(languages[1])) if languages else ("", ""),
         splits=("all", "train", "validation"),
         files=tuple(file.absolute() for file in files),
     )
+
+
+def _check_files(files: Iterable[Path], spec: str) -> None:
+    """Make sure that the files that `spec` names can be read.
+
+    Raises:
+        DataError: one is missing, or no regular file.
+    """
+    for file in files:
+        if not file.is_file():
+            why = "" if str(file) == spec else f"{spec!r} names it"
+            if file.exists():
+                why = "it is a folder" if file.is_dir() else "it is a pipe or a device"
+                raise DataError(f"{file} cannot be read", why, "Name a regular file")
+            advice = _of_two_files(_split_languages(spec)[0]) or "Check the path"
+            raise DataError(f"there is no file {file}", why, advice)
 
 
 def without_held_out(dataset: Dataset) -> Dataset:
@@ -261,12 +272,6 @@ def without_held_out(dataset: Dataset) -> Dataset:
         read=lambda split, limit: read("all" if split == "train" else split, limit),
         splits=("all", "train"),
     )
-
-
-def _file_or_compressed(file: Path) -> Path:
-    """Return a file, or its compressed form if there is only that."""
-    compressed = (file.with_name(f"{file.name}{suffix}") for suffix in SUFFIXES)
-    return file if file.is_file() else next((f for f in compressed if f.is_file()), file)
 
 
 def held_out_sources(sources: Iterable[str], most: int = 1000) -> set[str]:

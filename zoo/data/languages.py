@@ -112,6 +112,12 @@ def two_letter_code(code: str) -> str:
     return code if len(code) == 2 else next((c for c in _codes(code) if len(c) == 2), code)
 
 
+def code_of(name: str) -> str:
+    """Return a code of the language that a name in words means; what is no such name stays."""
+    is_code = len(name) <= 3 or _TAG.fullmatch(name)
+    return name if is_code else two_letter_code(named_language(name)) or name
+
+
 def short_codes(lists: Iterable[Collection[str]]) -> dict[str, str]:
     """Return the shortest code of each code's language: `en` for `eng_Latn`, where that is enough.
 
