@@ -52,6 +52,19 @@ def test_aliases_and_defaults(settings: Callable[[str], Path], run: Run) -> None
     assert run("pull", "numbers").stdout == run("pull", NAME).stdout
 
 
+def test_n_best_prints_as_many_lines_for_each_line(run: Run) -> None:
+    text = "twenty-one\n\n  \nfour\n"
+    options = ("--beam", 3, "--n-best", 3)
+    lines = run("translate", NAME, *options, input=text).stdout.splitlines()
+    assert len(lines) == 4 * 3
+    assert lines[3:6] == lines[6:9] == ["0.0000\t", "-inf\t", "-inf\t"]
+    assert [lines[0].split("\t")[1], lines[9].split("\t")[1]] == ["vingt et un", "quatre"]
+    aligned = run("translate", NAME, *options, "--alignment", input=text).stdout.splitlines()
+    assert {line.count("\t") for line in aligned} == {2}
+    assert [line.rpartition("\t")[0] for line in aligned] == lines
+    assert run("translate", NAME, input=text).stdout == "vingt et un\n\n\nquatre\n"
+
+
 def test_settings_of_a_windows_editor_in_the_home(
     settings: Callable[[str], Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,7 +126,7 @@ def translate(
     at_prompt = window == 1 and sys.stdout.isatty()
     if at_prompt:
         say("Type a text and press Enter; Ctrl-D ends.")
-    form = functools.partial(_lines_of, as_json=as_json, with_scores=search.get("n_best", 1) > 1)
+    form = functools.partial(_lines_of, as_json=as_json, n_best=search.get("n_best", 1))
     if wanted is not None and source is not None and out is not None:
         _translate_shard(translator, source, out, wanted, form, {**options, **search})
         return
@@ -210,21 +210,27 @@ def load_translator(
     return translator.for_languages(**chosen)
 
 
-def _lines_of(translation: Translation, *, as_json: bool, with_scores: bool) -> Iterator[str]:
-    """Yield a line for a translation and one for each alternative, or one with JSON."""
+def _lines_of(translation: Translation, *, as_json: bool, n_best: int) -> Iterator[str]:
+    """Yield a line for each of the best translations, empty ones in place of those there are not.
+
+    With JSON, yield one line.
+    """
     if as_json:
         yield json.dumps(_record(translation), ensure_ascii=False)
         return
-    for ranked in (translation, *translation.alternatives):
+    best = (translation, *translation.alternatives)
+    for ranked in best:
         line = ranked.text
         # The translation of a line is one line.
-        if with_scores or ranked.alignment is not None or "\n" not in ranked.source.strip():
+        if n_best > 1 or ranked.alignment is not None or "\n" not in ranked.source.strip():
             line = " ".join(line.splitlines())
-        if with_scores:
+        if n_best > 1:
             line = f"{ranked.score:.4f}\t{line}"
         if ranked.alignment is not None:
             line += "\t" + " ".join(f"{s}-{t}" for s, t in ranked.alignment)
         yield line
+    absent = "-inf\t" if translation.alignment is None else "-inf\t\t"
+    yield from [absent] * (n_best - len(best))
 
 
 def _record(translation: Translation) -> dict[str, Any]:
