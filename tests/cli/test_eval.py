@@ -91,6 +91,37 @@ def test_references_of_another_unicode_form_are_reported(
     )
 
 
+def test_translations_that_white_space_alone_keeps_from_being_exact_are_counted(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    exact = zoo.load(checkpoint).translate("the dog b runs")
+    assert exact == "der Hund b rennt"
+    note = "would be exact but for white space"
+    for target, expected in (
+        (exact, False), (f" {exact} ", False), (exact[:-1], False),
+        ("der Hund\u00a0b rennt", True), ("der  Hund b\u202frennt", True),
+    ):  # fmt: skip
+        file.write_text(f"the dog b runs\t{target}\nthe dog c runs\tKatze\n", encoding="utf-8")
+        done = run("eval", checkpoint, "--data", file, "--metric", "exact_match")
+        assert (f"Note: 1 of 2 translations {note}" in done.stderr) == expected, target
+    assert note not in run("eval", checkpoint, "--data", file, "--metric", "chrf").stderr
+
+
+def test_given_search_options_are_printed_and_scores_are_one_column(
+    run: Run, checkpoint: Path, data: str
+) -> None:
+    names = ("word_error_rate_without_stress", "bleu")
+    chosen = [word for name in names for word in ("--metric", name)]
+    command = ("eval", checkpoint, "--data", data, "--limit", 3, *chosen)
+    assert "search options" not in run(*command).stdout
+    shown = run(*command, "--sample", "--seed", 3, "--against", checkpoint).stdout.splitlines()
+    assert shown[1] == "search options: --sample --seed 3"
+    scores = [line for line in shown if line.startswith(("word error", "BLEU"))]
+    assert len(scores) == 4
+    assert len({line.index(".") for line in scores}) == 1
+
+
 def test_files_that_are_read_are_not_overwritten(
     run: Run, checkpoint: Path, tmp_path: Path
 ) -> None:

@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from zoo.translation.translator import Translator
 
 
+WIDTH = len("token error rate")
+"""The least characters of a column of metrics."""
+
+
 @click.command("eval")
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.option("--data", shell_complete=complete_data,
@@ -289,17 +293,27 @@ def _comparison_record(other: str | None, comparison: Mapping[str, Comparison]) 
 def _print_scores(
     what: str, scores: Scores, given: Mapping[str, Any], effective: Mapping[str, Any]
 ) -> None:
-    """Print what was scored, the recommended options that were used, and the scores."""
+    """Print what was scored, the search options that were used, and the scores."""
     click.echo(f"{what}: {counted(scores.sentences, 'sentence')}")
+    if options := as_flags(given_options(given)):
+        click.echo(f"search options: {options}")
     added = {name: value for name, value in effective.items() if name not in given}
     if added:
         click.echo(f"recommended search options: {as_flags(added)}")
+    labels = _labels(scores)
     for name, score in scores.by_name.items():
-        line = f"{metric_label(name):<16}  {score.value:6.2f}"
+        line = f"{labels[name]}  {score.value:6.2f}"
         line += "%" if name == "exact_match" or "error_rate" in name else " "
         if score.confidence is not None:
             line += f" (μ = {score.mean:.2f} ± {score.confidence:.2f})"
         click.echo(f"{line} {score.signature}")
+
+
+def _labels(scores: Scores) -> dict[str, str]:
+    """Return the labels of metrics, all as wide as the longest."""
+    labels = {name: metric_label(name) for name in scores.by_name}
+    width = max(map(len, labels.values()))
+    return {name: label.ljust(max(width, WIDTH)) for name, label in labels.items()}
 
 
 def _print_comparison(
@@ -308,9 +322,10 @@ def _print_comparison(
     """Print the comparison with another system; `comparison` is empty without one."""
     if comparison:
         click.echo(f"\nagainst {other}, by paired bootstrap:")
+    labels = _labels(scores)
     for name, compared in comparison.items():
         difference = scores.by_name[name].value - compared.other.value
         click.echo(
-            f"{metric_label(name):<16}  {compared.other.value:6.2f}"
+            f"{labels[name]}  {compared.other.value:6.2f}"
             f"  difference {difference:+.2f}, p = {compared.p_value:.4f}"
         )

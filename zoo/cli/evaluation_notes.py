@@ -59,6 +59,11 @@ def warn(
         )
     if warning := _other_form(texts, items, scores):
         say(warning)
+    if "exact_match" in scores.by_name and (spaced := sum(map(_other_space, texts, items))):
+        say(
+            f"Note: {spaced:,} of {counted(len(items), 'translation')} would be exact but for "
+            "white space, such as a no-break space in place of a space"
+        )
     if sum(text.endswith(" .") for text in texts) >= TOKENIZED:
         say("Warning: the translations look tokenized (they end in ` .`); BLEU expects plain text")
     counting = [metric_label(name) for name in ("bleu", "ter") if name in scores.by_name]
@@ -84,6 +89,13 @@ def _other_form(texts: Sequence[str], items: Sequence[Item], scores: Scores) -> 
         f"translation has: {', '.join(names)} count them as different. Compose them, such as by "
         "uconv -x NFC"
     )
+
+
+def _other_space(text: str, item: Item) -> bool:
+    """Return whether a text differs from its references, and from one only in white space."""
+    forms = [unicodedata.normalize("NFC", each).strip() for each in (text, *item.references)]
+    words = [form.split() for form in forms]
+    return forms[0] not in forms[1:] and words[0] in words[1:]
 
 
 def _composed(text: str) -> bool:
