@@ -92,7 +92,19 @@ def test_an_entry_is_made_with_its_options(visitor: Registry) -> None:
             "or 'line'; unknown key 'perod' (did you mean period?)",
         ),
         ({"name": "cosine", "cycles": 3}, "schedule: schedule 'cosine': it has no options"),
-        ("endless", "schedule: schedule 'endless': limit is missing"),
+        (
+            "endless",
+            "schedule: schedule 'endless': limit is missing (in a table: "
+            '{"name": "endless", "limit": "…"}; see `zoo list schedules endless`)',
+        ),
+        ({"name": "endless"}, "schedule: schedule 'endless': limit is missing (see `zoo list "),
+        (
+            "waves:period=3",
+            "schedule = 'waves:period=3' (options are in a table: "
+            '{"name": "waves", "period": 3})',
+        ),
+        ("wave:period=3", "schedule = 'wave:period=3' (known: "),
+        ("wav es:period=3", "schedule = 'wav es:period=3' (known: "),
     ],
 )
 def test_wrong_names_and_options_are_faults(visitor: Registry, named: Any, message: str) -> None:

@@ -126,11 +126,19 @@ class OpenShelf(Shelf[E]):
         name = name_of(named)
         if name not in self:
             hint = did_you_mean(name, self) or f"known: {', '.join(self)}"
+            with contextlib.suppress(ValueError):
+                if (table := parse_named(name))["name"] in self:  # as `zoo translate` reads it
+                    hint = f"options are in a table: {json.dumps(table)}"
             return [f"{key} = {name!r} ({hint})"]
         try:
             self.options(named)
         except ConfigError as error:
-            return [f"{key}: {error.what}: {error.why}"]
+            hint = f"{error.next[:1].lower()}{error.next[1:]}"
+            if isinstance(named, str):
+                needed = {o["name"]: "…" for o in self.described(name) if o["required"]}
+                table = json.dumps({"name": name, **needed}, ensure_ascii=False)
+                hint = f"in a table: {table}; {hint}"
+            return [f"{key}: {error.what}: {error.why} ({hint})"]
         return []
 
     def make(self, named: Named, *given: Any) -> Any:
