@@ -18,7 +18,9 @@ import zoo
 from tests.core.test_training import SMALL
 from zoo.cli.listing import COLUMNS
 from zoo.cli.output import console, messages
+from zoo.registry.discovery import discover
 from zoo.registry.open_shelf import OpenShelf
+from zoo.registry.owners import Plugin
 from zoo.registry.registry import default_registry
 
 Run = Callable[..., Result]
@@ -581,3 +583,17 @@ def test_the_command_is_installed() -> None:
     command = Path(sys.executable).with_name("zoo")
     done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)
     assert zoo.__version__ in done.stdout
+
+
+def test_an_unknown_name_may_be_of_a_plugin_that_is_left_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugins, note = discover(""), "(not loaded, because of --no-plugins or ZOO_PLUGINS: zoo-gated)"
+    monkeypatch.setattr("zoo.cli.installed", lambda: plugins)
+    commands = [("info", "gated"), ("translate", "gated", "a"), ("data", "show", "gated")]
+    for command in commands:
+        assert "not loaded" not in run(*command).stderr
+    plugins.skipped += [Plugin(name, "zoo-gated", "1.0") for name in ("gated", "other")]
+    for command in commands:
+        failed(run(*command), note)
+    assert "not loaded" not in run("data", "show", "/").stderr
