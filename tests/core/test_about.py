@@ -124,6 +124,12 @@ def test_a_dataset_that_a_description_cannot_hold_is_shortened() -> None:
     assert len(about.terms) == 10_000
 
 
+def test_what_files_are_called_besides_languages_is_no_language() -> None:
+    for side in ("src", "trg", "tgt", "ref", "in", "out"):
+        about = About.of_dataset(Dataset("a", "", lambda split, limit: [], ("en", side)))
+        assert (about.source_languages, about.target_languages) == (("en",), ())
+
+
 def test_the_tasks_of_a_dataset_are_kept() -> None:
     tasks = {"a: ": ("en", "e.n"), "b: ": ("", "fr")}
     about = About.of_dataset(Dataset("a", "", lambda split, limit: [], tasks=tasks))

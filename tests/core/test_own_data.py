@@ -306,7 +306,8 @@ def test_tsv_of_words_may_begin_with_names_of_languages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     ["source\ttarget\n", "source\ttarget\none\tun\n", "Input\tOutput\n" + "one\tun\n" * 5]
-    + [f"{names}\none two\tun deux\n" for names in ("en\tfr", "english\tfrench", "src\ttgt")],
+    + [f"{names}\none two\tun deux\n" for names in ("en\tfr", "english\tfrench", "src\ttgt")]
+    + [f"en\tfr\nGo{mark}\tVa{mark}\nHi{mark}\tSalut{mark}\nYes\tOui\n" for mark in ".!。"],
 )
 def test_names_of_columns_are_refused_in_short_files_too(content: str, tmp_path: Path) -> None:
     file = tmp_path / "p.tsv"

@@ -22,7 +22,7 @@ Origin = Literal["trained", "fine-tuned", "imported"]
 LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,31}")
 """A language code, such as `de`, `pt-BR` or `eng_Latn`."""
 
-CODE = re.compile(r"(?!(src|trg|tgt)$)[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
+CODE = re.compile(r"(?!(src|trg|tgt|ref|in|out)$)[A-Za-z]{2,3}([_-][A-Za-z0-9]{2,8})*")
 """A code that the end of a file's name may be; `question` and `src` are none."""
 
 LIST_LIMIT = 1_000

@@ -26,6 +26,9 @@ SHORT_NAME = 3
 IN_BRACKETS = re.compile(r"(.+?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 SEPARATORS = re.compile(r"[\s_.:-]+")
 
+MARKS = (".", "!", "?", "…", "。", "！", "？")
+"""What a sentence ends in, and a word does not."""
+
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 """A cell that is a number, as of a line or a score."""
 
@@ -99,15 +102,16 @@ def _check_unquoted(file: Path, rows: Sequence[Sequence[str]]) -> None:
 def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
     """Make sure that the first line is a pair, and not the names of the columns.
 
-    They are names where most of the next lines have several words: of a list of words they may be
-    the first pair, unless they are `source` and `target` or the like. Two names of one language are
-    a pair too.
+    They are names where most of the next lines have several words or end in a mark: of a list of
+    words they may be the first pair, unless they are `source` and `target` or the like. Two names
+    of one language are a pair too.
 
     Raises:
         DataError: it is not.
     """
     names = [cell.strip() for cell in rows[0][:2]] if rows else []
-    several = sum(" " in row[0].strip() for row in rows[1:])
+    first = [row[0].strip() for row in rows[1:]]
+    several = sum(" " in cell or cell.endswith(MARKS) for cell in first)
     roles = all(len(name) > SHORT_NAME and name.casefold() in ROLES for name in names)
     sentences = several > 0 and 2 * several >= len(rows) - 1
     if len({name.casefold() for name in names}) < 2 or not (roles or sentences):
