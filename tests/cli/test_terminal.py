@@ -65,6 +65,17 @@ def test_n_best_prints_as_many_lines_for_each_line(run: Run) -> None:
     assert run("translate", NAME, input=text).stdout == "vingt et un\n\n\nquatre\n"
 
 
+def test_lines_of_a_table_are_noticed(run: Run) -> None:
+    note = "each line has a tab, and is translated with it. Of a table, give one column"
+    for text, expected in {
+        "four\tquatre\n\nfive\tcinq\n": True,
+        "four\tquatre\nfive\n": False,
+        "four\t\n\tfive\n": False,
+        "four\tquatre\n": False,
+    }.items():
+        assert (note in run("translate", NAME, input=text).stderr) == expected, text
+
+
 def test_settings_of_a_windows_editor_in_the_home(
     settings: Callable[[str], Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

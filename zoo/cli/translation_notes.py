@@ -79,12 +79,14 @@ class _Notes:
         self.partly: list[int] = []
         self.without_task: list[int] = []
         self.lacking: list[tuple[int, str]] = []
-        self.guessed = self.first_guessed = 0
+        self.guessed = self.first_guessed = self.tables = self.texts = 0
         self.unseen: dict[str, None] = {}
 
     def add(self, number: int, translation: Translation) -> None:
         """Count a translation, and warn of the first whose source has no known token."""
         self.sources += 1
+        self.texts += bool(translation.source.strip())
+        self.tables += "\t" in translation.source.strip()
         if translation.unknown:
             self.unknown += 1
             if self.unknown == 1:
@@ -121,6 +123,11 @@ class _Notes:
     def at_end(self) -> Iterator[str]:
         """Yield the notes on all translations."""
         what = self.what
+        if 1 < self.tables == self.texts:
+            yield (
+                f"Note: each {what} has a tab, and is translated with it. Of a table, give one "
+                "column, such as by cut -f1"
+            )
         if self.without_task:
             yield (
                 f"Note: {counted(len(self.without_task), what)} {WITHOUT_TAG} "
