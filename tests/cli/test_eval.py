@@ -122,6 +122,24 @@ def test_given_search_options_are_printed_and_scores_are_one_column(
     assert len({line.index(".") for line in scores}) == 1
 
 
+def test_sources_with_several_targets_are_counted(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    lines = [f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghi"]
+    other = "the dog a runs\tder Hund a läuft\n"
+    note = "pairs have the source of another and a different target"
+    for added, expected in ((other, "1 of 9"), (lines[0], ""), ("\tx\n\ty\n\tz\n", "")):
+        file.write_text("".join(lines[:8]) + added, encoding="utf-8")
+        done = run("eval", checkpoint, "--data", file)
+        assert (f"Note: {expected} {note}" in done.stderr) == bool(expected), added
+        assert (note in done.stderr) == bool(expected), added
+    file.write_text("".join(lines) + other, encoding="utf-8")  # only a tenth
+    assert note not in run("eval", checkpoint, "--data", file).stderr
+    file.write_text("".join(lines[:4]) + other, encoding="utf-8")
+    assert note not in run("eval", checkpoint, "--data", file, "--several-references").stderr
+
+
 def test_files_that_are_read_are_not_overwritten(
     run: Run, checkpoint: Path, tmp_path: Path
 ) -> None:

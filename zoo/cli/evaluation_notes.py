@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from zoo.evaluation.metrics import Scores
     from zoo.translation.translator import Translator
 
+MUCH_REPEATED = 0.1
+"""The part of pairs with a source that has several targets, above which the user hears of it."""
+
 TOKENIZED = 100
 """Translations that end in ` .` look tokenized from this count on, as for sacreBLEU."""
 
@@ -56,6 +59,13 @@ def warn(
         say(
             f"Warning: {counted(empty, 'pair')} of {len(items):,} {of} an empty source or "
             f"reference, and {count} in the scores. Leave {them} out"
+        )
+    different = {item for item in items if item.source.strip()}
+    repeated = len(different) - len({item.source for item in different})
+    if repeated > MUCH_REPEATED * len(items):
+        say(
+            f"Note: {repeated:,} of {len(items):,} pairs have the source of another and a "
+            "different target, of which one counts as wrong: --several-references scores both together"
         )
     if warning := _other_form(texts, items, scores):
         say(warning)
