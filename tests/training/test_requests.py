@@ -173,6 +173,25 @@ def test_validation_data_in_the_other_direction_is_warned_about(tmp_path: Path, 
     assert "to validate on is" not in shown
 
 
+def test_validation_data_with_exchanged_sides_is_warned_about(tmp_path: Path, run: Run) -> None:
+    """By their words, since such a file says nothing of its languages."""
+    given = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+    sides = [(f"one of {n} dogs", f"ein Hund von {n}") for n in range(50)]
+    (tmp_path / "a.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in sides))
+    command = ("train", "seq2seq-tiny", "--data", tmp_path / "a.tsv", "--steps", 1, *given)
+    warning = "the sources to validate on have the words of the targets to train on"
+    for name, lines, expected in (
+        ("exchanged", [f"{b}\t{a}\n" for a, b in sides], True),
+        ("same", [f"{a}\t{b}\n" for a, b in sides], False),
+        ("copies", [f"{a}\t{a}\n" for a, _ in sides], False),
+        ("others", ["x yy zzz\tq rr sss\n"] * 20, False),
+    ):
+        file = tmp_path / f"{name}.tsv"
+        file.write_text("".join(lines))
+        shown = run(*command, "--validation", file, "--out", tmp_path / name).stderr
+        assert (warning in shown) == expected, name
+
+
 def test_a_recipe_file_keeps_values_that_are_none(pairs: str, registry: Registry) -> None:
     settings: dict[str, Any] = {
         "score": "sigmoid", "attention_dim": None, "share": "none", "clip": None,

@@ -65,7 +65,7 @@ def warn(
     if repeated > MUCH_REPEATED * len(items):
         say(
             f"Note: {repeated:,} of {len(items):,} pairs have the source of another and a "
-            "different target, of which one counts as wrong: --several-references scores both together"
+            "different target, of which one counts as wrong: --several-references scores both"
         )
     if warning := _other_form(texts, items, scores):
         say(warning)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from zoo.checkpoint.source_words import words_in
 from zoo.data.compressed import without_suffix
 from zoo.data.tables import QUOTED
 from zoo.errors import counted
@@ -42,6 +43,10 @@ UNRELATED = 0.1
 of short everyday sentences 0.61."""
 
 
+KNOWN = 0.5
+"""The part of the words of exchanged sides that the other side of the training pairs has."""
+
+
 def faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
     """Return what is wrong with the pairs; but for their lengths, the first ones are read."""
     if plan.config.features:
@@ -50,6 +55,8 @@ def faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
     pairs = list(itertools.islice(data.dataset.stream(split, plan.limit), FEW_PAIRS))
     files, warnings = data.dataset.files, _skipped(plan, data) + _unrelated(data)
     warnings += _damaged(pairs)
+    if plan.validation is not None:
+        warnings += _exchanged(pairs, data.validation.pairs[:FEW_PAIRS])
     if any(without_suffix(file.name).lower().endswith(".tsv") for file in files):
         warnings += _quoted_cells([text for pair in pairs for text in pair])
     encoded = data.target_tokenizer.encode([pair.target for pair in pairs])
@@ -118,6 +125,25 @@ def _damaged(pairs: Sequence[Pair]) -> list[str]:
             "learn it. Convert the original anew, or repair the text, as with the library ftfy"
         )
     return warnings
+
+
+def _exchanged(pairs: Sequence[Pair], held_out: Sequence[Pair]) -> list[str]:
+    """Return a warning if the sides of pairs to validate on have the words of the other sides."""
+    trained, words = (
+        [[w.casefold() for pair in each for w in words_in(pair[side])] for side in (0, 1)]
+        for each in (pairs, held_out)
+    )
+    known = [*map(set, trained)]
+    straight, crossed = (
+        sum(word in known[side ^ other] for side in (0, 1) for word in words[side])
+        for other in (0, 1)
+    )
+    if crossed <= max(2 * straight, KNOWN * sum(map(len, words))):
+        return []
+    return [
+        "the sources to validate on have the words of the targets to train on: the two sides may "
+        "be exchanged. The source comes first"
+    ]
 
 
 def _meant(word: str) -> str:
