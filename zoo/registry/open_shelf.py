@@ -136,8 +136,8 @@ class OpenShelf(Shelf[E]):
             hint = f"{error.next[:1].lower()}{error.next[1:]}"
             if isinstance(named, str):
                 needed = {o["name"]: "…" for o in self.described(name) if o["required"]}
-                table = json.dumps({"name": name, **needed}, ensure_ascii=False)
-                hint = f"in a table: {table}; {hint}"
+                written = json.dumps({"name": name, **needed}, ensure_ascii=False)
+                hint = f"in a table: {written}; {hint}"
             return [f"{key}: {error.what}: {error.why} ({hint})"]
         return []
 
