@@ -393,12 +393,17 @@ def test_targets_that_a_tokenizer_does_not_keep(tmp_path: Path) -> None:
     spaces = tsv(tmp_path / "s.tsv", [(f"code {n}", f" return {n}") for n in range(40)])
     (text,) = [text for text in warnings_of(tmp_path, spaces) if "otherwise" in text]
     assert "' return " in text
-    assert text.endswith("Set tokenizer = byte, which keeps every character")
+    keep = "et tokenizer = byte, which keeps every character"
+    assert text.endswith(f"Leave out the spaces around texts, or s{keep}")
     kept = warnings_of(tmp_path, spaces, tokenizer="byte", vocab_size=260)
     assert not any("otherwise" in text for text in kept)
     letters = tsv(tmp_path / "l.tsv", [(f"\u00e9 {n}", f"e\u0301 {n}") for n in range(40)])
     texts = warnings_of(tmp_path, letters)
-    assert any("'e\\u0301 " in text for text in texts)
+    (text,) = [text for text in texts if "'e\\u0301 " in text]
+    assert text.endswith(f"Letters in parts are composed; if that matters, s{keep}")
+    both = tsv(tmp_path / "b.tsv", [(f"a {n}", f" e\u0301 {n}") for n in range(40)])
+    (text,) = [text for text in warnings_of(tmp_path, both) if "otherwise" in text]
+    assert text.endswith(f". S{keep}")
     assert any("copies of their sources" in text for text in texts)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,7 +71,7 @@ def faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
         target, text = (ascii(each[:20])[1:-1] for each in changed[0])
         warnings.append(
             f"{len(changed):,} of the first {counted(len(pairs), 'target')} are learned otherwise: "
-            f"'{target}' becomes '{text}'. Set tokenizer = byte, which keeps every character"
+            f"'{target}' becomes '{text}'. {_how_to_keep(changed)}"
         )
     copies = sum(pair.source == text for pair, text in zip(pairs, written, strict=True))
     if copies > MUCH_COPIED * len(pairs):
@@ -79,6 +80,16 @@ def faults_of_texts(plan: Plan, data: TrainingData) -> list[str]:
             "the model will learn to copy. Check that source and target are of two languages"
         )
     return warnings
+
+
+def _how_to_keep(changed: Sequence[tuple[str, str]]) -> str:
+    """Return what to do about targets that become other texts: little where they mean the same."""
+    advice = "et tokenizer = byte, which keeps every character"
+    if all(target.strip() == text.strip() for target, text in changed):
+        return f"Leave out the spaces around texts, or s{advice}"
+    if all(unicodedata.normalize("NFC", target) == text for target, text in changed):
+        return f"Letters in parts are composed; if that matters, s{advice}"
+    return f"S{advice}"
 
 
 def _skipped(plan: Plan, data: TrainingData) -> list[str]:
