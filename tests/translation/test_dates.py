@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import unicodedata
 from typing import Any
 
 import pytest
@@ -157,3 +158,13 @@ def test_a_lost_date_is_copied(name: str, text: str, expected: str) -> None:
     translator = zoo.load(CHECKPOINTS / name)
     assert translator.translate(text) == expected
     assert translator.translate(text, split=False) != expected
+
+
+def test_letters_in_parts_are_read_as_one() -> None:
+    """As in the names of files on a Mac: û as u and ^."""
+    translator = zoo.load(CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k")
+    typed = [unicodedata.normalize("NFD", text) for text in ("Le 4 août 1974", "Où est Zoë ?")]
+    made = translator.translate(typed, details=True)
+    assert [one.text for one in made] == ["August 4, 1974", "Where is Zoë?"]
+    assert [one.source for one in made] == typed
+    assert not any(one.unseen_words or one.respelled for one in made)

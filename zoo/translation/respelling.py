@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 from zoo.checkpoint.about import About
@@ -40,6 +41,17 @@ class Respeller:
         self._tokenizer, self._about = tokenizer, about
         self._tokenize = tokenize
         self._language = language_code(self._about.source_languages)
+
+    def composed(self, text: str) -> str:
+        """Return a text with letters in one character, é and not e and ´, if tokens have them so.
+
+        Names, dates and words of training are known in this form.
+        """
+        if unicodedata.is_normalized("NFC", text):
+            return text
+        new = unicodedata.normalize("NFC", text)
+        same = self._tokenize([new]) == self._tokenize([text])
+        return new if same else text
 
     def spellings(self, texts: Sequence[str], tokenized: Sequence[Tokens]) -> dict[int, Spelling]:
         """Return the spellings of the texts that are not read as they are, by their indices."""

@@ -241,6 +241,7 @@ class SourceReader:
             )
         if prefix and isinstance(text, Features | Sources):
             raise DecodingError("a source prefix needs texts", "these are other sources")
+        text = text if self.several else self._respeller.composed(text)
         return [Piece("", text)] if split is None else split_sentences(text, split)
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
