@@ -104,7 +104,7 @@ def test_translations_that_white_space_alone_keeps_from_being_exact_are_counted(
     ):  # fmt: skip
         file.write_text(f"the dog b runs\t{target}\nthe dog c runs\tKatze\n", encoding="utf-8")
         done = run("eval", checkpoint, "--data", file, "--metric", "exact_match")
-        assert (f"Note: 1 of 2 translations {note}" in done.stderr) == expected, target
+        assert (f"Warning: 1 of 2 translations {note}" in done.stderr) == expected, target
     assert note not in run("eval", checkpoint, "--data", file, "--metric", "chrf").stderr
 
 
@@ -132,7 +132,7 @@ def test_sources_with_several_targets_are_counted(
     for added, expected in ((other, "1 of 9"), (lines[0], ""), ("\tx\n\ty\n\tz\n", "")):
         file.write_text("".join(lines[:8]) + added, encoding="utf-8")
         done = run("eval", checkpoint, "--data", file)
-        assert (f"Note: {expected} {note}" in done.stderr) == bool(expected), added
+        assert (f"Warning: {expected} {note}" in done.stderr) == bool(expected), added
         assert (note in done.stderr) == bool(expected), added
     file.write_text("".join(lines) + other, encoding="utf-8")  # only a tenth
     assert note not in run("eval", checkpoint, "--data", file).stderr

@@ -17,6 +17,7 @@ from click.testing import Result
 import zoo
 from zoo.decoding.options import search_options
 from zoo.errors import DataError, DecodingError, UnknownNameError
+from zoo.evaluation.metrics import Scores
 from zoo.registry.builtin import top
 from zoo.translation.options import DEFAULTS, Options, SearchOptions
 
@@ -235,6 +236,19 @@ def test_evaluate_scores_as_the_command_does(
             translator.evaluate("numbers-en-fr", limit=limit)  # type: ignore[arg-type]  # wrong
     with pytest.raises(DataError, match="split 'test' is of a dataset"):
         translator.evaluate([("one", "un")], "test")
+
+
+def test_evaluate_says_what_makes_its_scores_misleading(translator: zoo.Translator) -> None:
+    """A library prints nothing, but `problems` has what `zoo eval` warns of."""
+    plain = translator.evaluate([{"source": "one", "target": translator.translate("one")}])
+    assert plain.problems == (
+        "BLEU is 0, as no translation has four words. Compare chrF or --bleu-order 1",
+    )
+    empty, parts, *_ = translator.evaluate([("one", "e\u0301"), ("two", " ")]).problems
+    assert empty.startswith("1 pair of 2 has an empty source or reference, and counts in ")
+    assert parts.startswith("1 of 2 reference has letters in parts")
+    with pytest.raises(UnknownNameError, match="unknown score 'bleu': none is known"):
+        Scores({}, 1).bleu  # noqa: B018
 
 
 def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> None:

@@ -50,7 +50,8 @@ class Score:
 class Scores:
     """A system's scores by metric, on a scale of 0 to 100, and the number of sentences.
 
-    `problems` lists the plugins' metrics that failed, one line each.
+    `problems` lists the plugins' metrics that failed, one line each; those of
+    `Translator.evaluate` also list what `zoo eval` warns of in the pairs.
     """
 
     by_name: Mapping[str, Score]
@@ -59,7 +60,13 @@ class Scores:
 
     @property
     def bleu(self) -> float:
-        """The BLEU score."""
+        """The BLEU score.
+
+        Raises:
+            UnknownNameError: it was not computed, as where a dataset names other metrics.
+        """
+        if "bleu" not in self.by_name:
+            raise UnknownNameError("score", "bleu", self.by_name)
         return self.by_name["bleu"].value
 
     def as_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.data.datasets import given_items, metrics_of_data
+from zoo.data.pairs import PairLike
 from zoo.decoding.ensemble import Ensemble
 from zoo.decoding.option import plain_number
 from zoo.decoding.options import as_flags, combine
@@ -310,29 +311,27 @@ class Translator:
     @keywords(SearchOptions)
     def evaluate(
         self,
-        data: str | PathLike[str] | Iterable[tuple[str, str]],
+        data: str | PathLike[str] | Iterable[PairLike],
         split: str | None = None,
         *,
         limit: int | None = None,
         sentences: bool = False,
         **options: Unpack[SearchOptions],
     ) -> Scores:
-        """Translate sources and return the scores that `zoo eval` prints.
+        """Translate sources; return the scores of `zoo eval`, and its warnings in `problems`.
 
         Args:
-            data: a dataset's name, files of parallel text, or pairs of source and target.
-            split: of a dataset; by default the one that `zoo eval` scores.
-            limit: score only the first pairs, this many.
-            sentences: reads sources as `translate` does, and not whole; `problems` of the scores
-                counts those for which that differs.
+            data: a dataset's name, files of parallel text, or pairs, as `zoo.train` takes them.
+            split, limit: the split, by default the one that `zoo eval` scores; the most pairs.
+            sentences: reads sources as `translate` does, and not whole.
             options: of the search, the fields of `zoo.Search`.
 
         Raises:
             UnknownNameError, DataError: there is no such data, no pair, or an item is none.
-            DecodingError: an item of several sources is longer than the model reads. Longer texts
-                are translated in parts; `problems` of the scores counts them.
+            DecodingError: an item of several sources is longer than the model reads.
         """
         from zoo.evaluation.metrics import make_metrics, score
+        from zoo.evaluation.notes import of_texts
 
         checkpoint, registry = self.checkpoint, self._search.registry
         items, names, languages = given_items(registry, data, split, plain_number(limit))
@@ -340,10 +339,11 @@ class Translator:
         made = [*self.stream(sources, split=sentences, long_texts="split", **options)]
         names = metrics_of_data(registry, names, checkpoint.about.data)
         using = make_metrics(registry.metrics, tokenizer=checkpoint.target_tokenizer, names=names)
-        scores = score([one.text for one in made], references, using, sources=sources, resamples=0)
-        whole = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
-        notes = (*scores.problems, *whole, *other_languages(checkpoint, languages, items))
-        return replace(scores, problems=(*using.problems, *notes))
+        texts = [one.text for one in made]
+        scores = score(texts, references, using, sources=sources, resamples=0)
+        notes = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
+        notes += [*other_languages(checkpoint, languages, items), *of_texts(texts, items, scores)]
+        return replace(scores, problems=(*using.problems, *scores.problems, *notes))
 
     def read_whole(self, sources: Sequence[Source]) -> list[str]:
         """Return a warning if sources were read whole that `translate` reads otherwise."""
