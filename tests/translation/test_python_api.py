@@ -251,6 +251,13 @@ def test_evaluate_says_what_makes_its_scores_misleading(translator: zoo.Translat
         Scores({}, 1).bleu  # noqa: B018
 
 
+def test_attention_is_compared_by_identity(translator: zoo.Translator) -> None:
+    """Its tensors have no one truth value."""
+    one = translator.attention("one")
+    assert one == one
+    assert {one} != {translator.attention("one")}
+
+
 def test_notebooks_show_tables_with_escaped_text(translator: zoo.Translator) -> None:
     hostile = "one <script>alert('x')</script> & two"
     details = translator.translate(hostile, details=True, beam=2, n_best=2)

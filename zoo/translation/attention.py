@@ -53,7 +53,7 @@ class Panel(NamedTuple):
         return f"{self.kind}, {', '.join(parts)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # tensors have no one truth value
 class Attention:
     """The attention weights with which a model predicts a target.
 
