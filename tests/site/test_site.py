@@ -13,6 +13,7 @@ import zoo
 import zoo.interop
 import zoo.nn
 import zoo.testing
+import zoo.training
 from tests.serving.browser import CHROMIUM, DRIVER, MISSING, Browser, browser
 from tests.site.pages import THEMES, WIDTHS, faults, found_pages, measure, served
 from zoo.cli import cli
@@ -79,7 +80,7 @@ def test_formulas_are_mathml(site: Path) -> None:
 def test_every_public_name_and_command_is_in_the_reference(site: Path) -> None:
     pages = {
         zoo: "api/index api/plugins", zoo.nn: "api/nn", zoo.testing: "api/testing",
-        zoo.interop: "api/interop",
+        zoo.interop: "api/interop", zoo.training: "api/training",
     }  # fmt: skip
     for module, names in pages.items():
         text = "".join(text_of(site, name) for name in names.split())

@@ -41,7 +41,8 @@ The modules in reading order, from the call to the weight update:
     progress        how a run is shown
 
 `Session.trainer.events()` yields what happens. Only `progress` prints, where somebody watches.
-Plugins that bring objectives or augmentations import the classes that are exported here.
+Plugins that bring objectives or augmentations import the classes that are exported here; so do
+programs that name the types of events.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ from zoo.data.batches import Sequences as Sequences
 from zoo.decoding.option import plain_number
 from zoo.errors import DataError
 from zoo.registry.arguments import checked
-from zoo.registry.events import Event
+from zoo.registry.events import Event as Event
+from zoo.registry.events import Note as Note
+from zoo.registry.events import Stopped as Stopped
 from zoo.registry.registry import Registry
 from zoo.training import session
 from zoo.training.augmentation import Augmentation as Augmentation
@@ -69,6 +72,18 @@ from zoo.training.run_folder import OWN_PAIRS
 from zoo.training.schedule import Progress as Progress
 from zoo.training.setup import Setup as Setup
 from zoo.training.training_batch import TrainingBatch as TrainingBatch
+
+__all__ = [
+    "Augmentation",
+    "Corpus",
+    "Event",
+    "Note",
+    "Progress",
+    "Sequences",
+    "Setup",
+    "Stopped",
+    "TrainingBatch",
+]
 
 
 @checked
