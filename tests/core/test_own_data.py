@@ -380,6 +380,7 @@ def test_commands_to_copy_quote_the_names_of_files(tmp_path: Path) -> None:
     ('{"source": "a", "target": 5}', r"no text under .* Write target as strings, in quotes$"),
     ('{"id": "7", "en": "a", "fr": "b"}', r"name them after the file, such as .*:en-fr"),
     ('{"a-b": "a", "fr": "b"}', r"name them after the file, such as .*\.jsonl:en-de"),
+    ('{"source": "a", "target": "\\u0000"}', "line 1, is not text: it has a NUL character$"),
     ('{"source": ', r"line 1, is not JSON: Expecting value: column 12 \(char 11\)$"),
 ])  # fmt: skip
 def test_objects_of_another_form_are_answered_with_what_to_write(
@@ -547,6 +548,7 @@ def test_a_run_keeps_the_pairs_from_python(
         ([("a", None)], "item 1 has no target: a text is needed, not None"),
         ([{"source": "a", "traget": "b"}], "item 1 has no target"),
         ([("a", "\ud800")], "the target of item 1 is not text"),
+        ([("a\0", "b")], "the source of item 1 is not text: it has a NUL character"),
         (b"ab", "no pairs: the data is of type bytes"),
         (3, "no pairs: the data is of type int"),
     ],
@@ -561,7 +563,7 @@ def test_what_is_not_pairs_is_refused(
 
 
 def test_texts_with_any_character_survive(tmp_path: Path) -> None:
-    pairs = [("a\tb", 'c\n"d"'), ("\u2028", "\x00"), ("  ä ", "\\n")]
+    pairs = [("a\tb", 'c\n"d"'), ("\u2028", "\x01"), ("  ä ", "\\n")]
     assert file_dataset(str(write_pairs(pairs))).load("all") == [Pair(*pair) for pair in pairs]
 
 

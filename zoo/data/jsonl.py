@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from zoo.data.readers import has_lone_surrogate, naming, read_lines
+from zoo.data.readers import fault_of_text, naming, read_lines
 from zoo.data.sources import join_sources
 from zoo.errors import DataError
 from zoo.registry.declarations import Pair
@@ -51,10 +51,8 @@ def read_jsonl(file: Path, keys: tuple[str, ...], more: Sequence[str] = ()) -> I
                 "each line is an object with both keys",
                 _other_keys(file, record, keys),
             )
-        if any(has_lone_surrogate(text) for text in strings):
-            raise DataError(
-                f"{file}, line {number}, is not text", "it has half of a surrogate pair"
-            )
+        if fault := next(filter(None, map(fault_of_text, strings)), ""):
+            raise DataError(f"{file}, line {number}, is not text", fault)
         yield Pair(*strings)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.data.readers import has_lone_surrogate
+from zoo.data.readers import fault_of_text
 from zoo.data.sources import Sources, join_sources
 from zoo.errors import DataError
 from zoo.registry.cache_folder import cache_folder
@@ -103,8 +103,6 @@ def _texts(pair: object, number: int) -> tuple[str, str]:
             raise DataError(
                 f"item {number:,} has no {side}", f"a text is needed, not {repr(text)[:60]}"
             )
-        if has_lone_surrogate(text):
-            raise DataError(
-                f"the {side} of item {number:,} is not text", "it has half of a surrogate pair"
-            )
+        if fault := fault_of_text(text):
+            raise DataError(f"the {side} of item {number:,} is not text", fault)
     return values[0], values[1]

@@ -181,6 +181,13 @@ def has_lone_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def fault_of_text(text: str) -> str:
+    """Return why a text cannot be one of a pair; empty if it can."""
+    if has_lone_surrogate(text):
+        return "it has half of a surrogate pair"
+    return "it has a NUL character" if "\0" in text else ""
+
+
 @checked
 def read_parallel(
     source: str | PathLike[str], target: str | PathLike[str], more: Mapping[str, Path] = NO_FILES
