@@ -31,8 +31,8 @@ def of_texts(texts: Sequence[str], items: Sequence[Item], scores: Scores) -> Ite
     if repeated > MUCH_REPEATED * len(items):
         yield (
             f"{repeated:,} of {len(items):,} pairs have the source of another and a different "
-            "target, of which one counts as wrong. Score them as references of one source, as zoo eval "
-            "--several-references does"
+            "target, of which one counts as wrong. Score them as references of one source, as "
+            "zoo eval --several-references does"
         )
     yield from _other_form(texts, items, scores)
     if "exact_match" in scores.by_name and (spaced := sum(map(_other_space, texts, items))):
