@@ -351,6 +351,14 @@ def test_a_small_network_translates_what_it_has_never_read() -> None:
     assert len(several.alternatives) == 3
 
 
+def test_of_many_marks_few_are_read() -> None:
+    """A network may write thousands of tokens for them, which are not used."""
+    translator = zoo.load("transformer-tiny.tatoeba-en-fr-76k", device="cpu")
+    made = translator.translate("-" * 80, details=True)
+    assert made.text == "-" * 80
+    assert len(made.tokens) <= 3 * 17 + 20
+
+
 def test_what_is_no_text_stays_as_it_is() -> None:
     translator = zoo.load(FROM_FRENCH, device="cpu")
     texts = [

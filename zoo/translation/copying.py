@@ -32,11 +32,27 @@ FACT = re.compile(r"(?<![^\W_])[0-9]+(?![^\W_])|\b[^\W\d_a-z]\w+")
 FIRST = re.compile(r"(?<!\w)1(?:er|\u00ba|st)\b")
 """The first day of a month."""
 
+MARKS = 16
+"""The most tokens that are read of what has no letters."""
+
 Key = tuple[int, int]
 """That of a part."""
 
 Ranked = list[Translation]
 """The translations of a part, the best first."""
+
+
+def shortened(parts: Iterable[Part]) -> list[Part]:
+    """Return parts of which those without letters have few tokens, for each checkpoint.
+
+    They stay as they are, and a network may write thousands of tokens for a thousand marks.
+    """
+    return [
+        part._replace(tokens=tuple(each[:MARKS] for each in part.tokens))
+        if is_wordless(part.text)
+        else part
+        for part in parts
+    ]
 
 
 def copied(

@@ -30,7 +30,7 @@ from zoo.nn.int8 import Int8
 from zoo.nn.padded import flatten_recurrent
 from zoo.nn.tree import Tree
 from zoo.registry.registry import Registry, default_registry
-from zoo.translation.copying import Key, copied, unread
+from zoo.translation.copying import Key, copied, shortened, unread
 from zoo.translation.parallel import (
     BATCH_TOKENS,
     GPU_BATCH_TOKENS,
@@ -211,8 +211,9 @@ class TextSearch:
             if request.on_batch is not None:
                 request.on_batch(done + int(len(texts) * share))
 
-        by_part = self._translate_parts(parts, request, progress)
-        if between and self._copies(request):
+        stays = self._copies(request) and (between or about.single_words)
+        by_part = self._translate_parts(shortened(parts) if stays else parts, request, progress)
+        if stays and between:
             by_part |= copied(
                 parts,
                 by_part,
@@ -221,7 +222,7 @@ class TextSearch:
                 lambda again, read: self.reader.read_again(again, read, request.max_source_length),
                 lambda again: self._translate_parts(again, request),
             )
-        elif about.single_words and self._copies(request):
+        elif stays:
             by_part |= unread(parts, by_part)
         by_text: dict[int, list[Part]] = defaultdict(list)
         for part in parts:
