@@ -209,7 +209,8 @@ def test_recommended_options_give_way_to_those_given(run: Run, tmp_path: Path) -
 
 def test_a_text_that_translation_reads_in_parts_is_noted(run: Run) -> None:
     checkpoint = "transformer-tiny.tatoeba-en-fr-76k"
-    clauses = "I like music, and she likes tea, and we are not alone, and they want to go home."
+    clauses = "I like music, and she likes tea, and we are not alone, "
+    clauses += "and they want to go home before the night begins."
     for text, parts in (("I like tea.", 1), ("I like tea. We go home.", 2), (clauses, 2)):
         result = run("attention", checkpoint, text, "--json")
         assert json.loads(result.stdout)["parts"] == parts

@@ -412,6 +412,7 @@ def test_a_sentence_longer_than_those_of_training_is_translated_in_parts() -> No
     translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
     length = translator.checkpoint.about.trained_length
     clauses = ["I like music", "she likes tea", "we are not alone", "they want to go home"]
+    clauses += ["you know that it is late", "I go to bed"]
     text = f"{', and '.join(clauses)}."
     one = translator.translate(text, alignment=True, details=True)
     assert one.divided
@@ -489,7 +490,8 @@ def test_a_clause_without_spaces_counts_all_its_tokens() -> None:
 
 def test_a_prefix_stays_what_a_translation_begins_with() -> None:
     translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
-    text = "I have never seen such a dog in my life, and I will never forget the old man."
+    text = "I have never seen such a dog in my life, and I will never forget the old man "
+    text += "who came with it from the other side of the river last night."
     for prefix in ("Je n'ai jamais vu un tel chien.", "Je n'ai jamais "):
         one = translator.translate(text, prefix=prefix, details=True)
         assert one.divided
