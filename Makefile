@@ -33,7 +33,7 @@ BIN := $(VENV)/bin
 
 # The installation compiles no modules, which takes half of its processor time: what is imported is
 # compiled then. The tests start some hundred processes of the zoo: none compiles its modules again.
-demo test test-all test-lowest: export PYTHONDONTWRITEBYTECODE =
+demo test test-lowest: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: setup demo test test-all test-lowest cards docs notebooks screens release-checkpoints verify-release verify-install verify-exports clean
 setup: $(VENV)/ready

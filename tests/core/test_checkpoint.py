@@ -172,7 +172,7 @@ def test_a_stream_is_read_lazily(trained: Path) -> None:
 
 
 def test_order_is_kept_with_any_batches(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(20)]
+    texts = [f"the dog {'a ' * (i % 7)} runs {i}" for i in range(40)]
     translator = zoo.load(trained)
     # The network has hardly learned, and would never end.
     expected = [translator.translate(text, max_length=12) for text in texts]

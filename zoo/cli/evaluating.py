@@ -312,8 +312,8 @@ def _print_scores(
 def _labels(scores: Scores) -> dict[str, str]:
     """Return the labels of metrics, all as wide as the longest."""
     labels = {name: metric_label(name) for name in scores.by_name}
-    width = max(map(len, labels.values()))
-    return {name: label.ljust(max(width, WIDTH)) for name, label in labels.items()}
+    width = max(WIDTH, *map(len, labels.values()))
+    return {name: label.ljust(width) for name, label in labels.items()}
 
 
 def _print_comparison(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zoo.data.compressed import open_text
 from zoo.data.languages import named_language
 from zoo.data.readers import bounded_lines, decode_bytes, naming
+from zoo.data.tables import MARKS
 from zoo.errors import DataError, did_you_mean, in_brackets
 from zoo.registry.declarations import Pair
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t|"
 NAMES = ("source", "target")
-SENTENCE = re.compile(r".*[.!?。！？…]|(\S+\s+){4,}\S+")
+SENTENCE = re.compile(rf".*[{''.join(MARKS)}]|(\S+\s+){{4,}}\S+")
 """What is no name of a column: it ends in a mark, or has five words or more."""
 
 STATED = re.compile(r'"?sep=([,;\t|])"?\s*')
