@@ -120,10 +120,6 @@ class CheckpointError(ZooError):
     """A checkpoint or run folder that is missing, damaged, or already exists."""
 
 
-class NoCheckpointError(CheckpointError):
-    """A name or folder that is no checkpoint."""
-
-
 class ConversionError(ZooError):
     """A foreign checkpoint or format that cannot be converted exactly; lists all reasons."""
 

@@ -17,14 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from zoo.checkpoint.about import About, one_line
-from zoo.errors import (
-    CheckpointError,
-    ConfigError,
-    NoCheckpointError,
-    PluginError,
-    PluginWarning,
-    ZooError,
-)
+from zoo.errors import CheckpointError, ConfigError, PluginError, PluginWarning, ZooError
 from zoo.files import read_json, replace_file
 from zoo.registry.parameters import VOCABULARY_LIMIT
 
@@ -161,8 +154,8 @@ def describe(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         what = f"no checkpoint {str(folder)!r}"
         if folder.name in FILES and folder.is_file():
-            raise NoCheckpointError(what, "it is a file of one", f"Give the folder {folder.parent}")
-        raise NoCheckpointError(
+            raise CheckpointError(what, "it is a file of one", f"Give the folder {folder.parent}")
+        raise CheckpointError(
             what,
             "it is not a folder, an address or the name of a released checkpoint",
             "See `zoo list checkpoints`, or train one with `zoo train`",

@@ -55,7 +55,7 @@ from zoo.cli.options import Group
 from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_builtin_plugins
 from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
-from zoo.errors import NoCheckpointError, UnknownNameError, ZooError
+from zoo.errors import UnknownNameError, ZooError
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.discovery import installed
 from zoo.registry.shelf import Shelf
@@ -131,7 +131,9 @@ class Commands(Group):
     def _message(self, error: Exception, command: str) -> str:
         """Return an error in one line; empty if it is a fault of the zoo itself."""
         if isinstance(error, ZooError):
-            unknown = isinstance(error, UnknownNameError | NoCheckpointError)
+            unknown = isinstance(error, UnknownNameError) or error.what.startswith(
+                "no checkpoint '"
+            )
             return f"{error}{_left_out() if unknown else ''}"
         if isinstance(error, OSError):
             where = f"{error.filename}: " if error.filename else ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from zoo.errors import (
     NAME_LIMIT,
-    NoCheckpointError,
+    CheckpointError,
     PluginError,
     UnknownNameError,
     did_you_mean,
@@ -183,19 +183,19 @@ class Registry:
             and (name is None or _fits(name, package))
         ]
 
-    def no_checkpoint(self, name: str) -> NoCheckpointError:
+    def no_checkpoint(self, name: str) -> CheckpointError:
         """Return the error for a name that is no checkpoint: where it may be, or what was meant."""
         what = f"no checkpoint {name[:NAME_LIMIT]!r}"
         for package in self.absent_packages(name):
             why = f"it is in the package {package.name} ({package.terms})"
-            return NoCheckpointError(what, why, f"pip install {package.name}")
+            return CheckpointError(what, why, f"pip install {package.name}")
         if model := next((m for m in self.models if plain_name(m) == plain_name(name)), ""):
             own = sorted(c.name for c in self.checkpoints.values() if c.model == model)
             listed = f"; its checkpoints are {', '.join(own)}" if own else ""
             do = "" if own else f"Train one: zoo train {model} --data DATA --out OUT"
-            return NoCheckpointError(what, f"it is the name of a model{listed}", do)
+            return CheckpointError(what, f"it is the name of a model{listed}", do)
         if guess := did_you_mean(name, self.checkpoints):
-            return NoCheckpointError(what, guess, "See `zoo list checkpoints`")
+            return CheckpointError(what, guess, "See `zoo list checkpoints`")
         why = "it is not a folder, an address or the name of a released checkpoint"
         do = "See `zoo list checkpoints`, or train one with `zoo train`"
         if reason := unexpanded(name):
@@ -203,7 +203,7 @@ class Registry:
         elif repository := re.fullmatch(r"(?:hf:/?)?([\w.-]+/[\w.-]+)", name):
             address = f"hf://{repository[1]}"
             do = f"See `zoo list checkpoints`; a repository of the Hugging Face Hub is {address}"
-        return NoCheckpointError(what, why, do)
+        return CheckpointError(what, why, do)
 
     def brought_by(self, plugin: Plugin) -> dict[str, list[str]]:
         """Return the names that a plugin brings, by the plural of their kind."""
