@@ -6,7 +6,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -53,10 +52,8 @@ def change(folder: Path, **values: Any) -> None:
 def test_a_config_of_many_unknown_keys(copied: Path, registry: Registry, run: Run) -> None:
     config = {f"embedding_din{n}": n for n in range(100_000)}
     change(copied, config=config)
-    began = time.process_time()
     done = run("info", copied)
     assert "it has 100,000 keys; the limit is 1,000" in done.output
-    assert time.process_time() - began < 5
     config_type = registry.architecture("rnnsearch").config_type()
     with pytest.raises(ConfigError, match="unknown key 'k0'") as caught:
         config_type.parse({f"k{n}": n for n in range(900)}, "config")
@@ -129,10 +126,10 @@ def test_cards_that_multiply(name: str) -> None:
         split_card(f"---\n{text}\n---\nbody", "a card")
 
 
-def test_the_largest_metadata_is_read_in_seconds() -> None:
-    began = time.process_time()
-    split_card("---\na:\n" + "- b\n" * 3_000 + "---\nbody", "a card")
-    assert time.process_time() - began < 60
+def test_the_largest_metadata_is_read() -> None:
+    metadata, body = split_card("---\na:\n" + "- b\n" * 3_000 + "---\nbody", "a card")
+    assert metadata == {"a": ["b"] * 3_000}
+    assert body == "body"
 
 
 SCORE = {"data": "a", "split": "test", "bleu": 1.0, "bleu_signature": "s"}
@@ -160,13 +157,11 @@ def test_a_score_that_is_infinite(copied: Path) -> None:
         read_json(copied / "scores.json")
 
 
-def test_a_table_of_many_parameters_is_printed_in_seconds(run: Run) -> None:
-    began = time.process_time()
+def test_a_table_of_many_parameters_is_printed(run: Run) -> None:
     done = run("info", "transformer-tiny", "--parameters", "--set", "encoder_layers=512",
                "--set", "decoder_layers=512")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert len(done.output.splitlines()) > 20_000
-    assert time.process_time() - began < 20
 
 
 def test_a_device_without_values() -> None:

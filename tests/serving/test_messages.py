@@ -15,6 +15,7 @@ from tests.serving.conftest import CARDS, NUMBERS
 from zoo.serving.body import LONG_FORM, parse, read_form
 from zoo.serving.errors import RequestError
 from zoo.serving.limits import Limits
+from zoo.serving.metrics import Metrics
 from zoo.serving.schema import (
     DetectRequest,
     LibreTranslateRequest,
@@ -22,6 +23,8 @@ from zoo.serving.schema import (
     Strict,
     TranslateRequest,
 )
+from zoo.serving.server import LimitedProtocol
+from zoo.serving.server import server as server_of
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\n"
@@ -68,19 +71,47 @@ def test_a_request_may_arrive_in_any_parts() -> None:
         assert not is_open
 
 
-def test_a_body_in_tiny_chunks_is_read_in_turns_with_others(server: Running) -> None:
+def test_a_body_in_tiny_chunks_is_read_in_turns_with_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of each 16 KB, not of 256 KB: 43,000 chunks took more than a second at once."""
-    head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    longest = 0.0
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as one:
-        sender = threading.Thread(target=one.sendall, args=(head + b"1\r\n \r\n" * 200_000,))
-        sender.start()
-        while sender.is_alive():
-            begun = time.monotonic()
-            assert server.send("/healthz").status == 200
-            longest = max(longest, time.monotonic() - begun)
-        sender.join()
-    assert longest < 0.7
+    request = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    request += b"1\r\n \r\n" * 50_000 + b"0\r\n\r\n"
+    sizes, read = [], LimitedProtocol.data_received
+
+    def data_received(protocol: LimitedProtocol, data: bytes) -> None:
+        sizes.append(len(data))
+        read(protocol, data)
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        if scope["type"] == "lifespan":
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        else:
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
+
+    def exchange(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+            one.sendall(request)
+            return one.recv(12)
+
+    async def run() -> bytes:
+        running = server_of(application, "127.0.0.1", 0, Limits(), Metrics())
+        listening = asyncio.get_running_loop().create_future()
+        running.on_listening = listening.set_result
+        serving = asyncio.create_task(running.serve())
+        answer = await asyncio.to_thread(exchange, await listening)
+        running.should_exit = True
+        await serving
+        return answer
+
+    monkeypatch.setattr(LimitedProtocol, "data_received", data_received)
+    assert asyncio.run(run()) == b"HTTP/1.1 204"
+    assert sum(sizes) == len(request)
+    assert max(sizes) <= 16_384
 
 
 def test_a_long_form_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +157,11 @@ def test_a_transfer_coding_that_is_not_read(server: Running, coding: str) -> Non
         ),
     ],
 )
-def test_a_body_of_many_faults_is_refused_in_time(kind: type[Strict], body: str, part: str) -> None:
-    """Other requests wait meanwhile: for up to five seconds, they did."""
-    begun = time.process_time()
+def test_a_body_of_many_faults_is_refused_at_the_first(
+    kind: type[Strict], body: str, part: str
+) -> None:
+    """Other requests wait meanwhile: for up to five seconds, while 490,000 faults were listed."""
     with pytest.raises(RequestError) as error:
         parse(kind, body.encode())
     assert part in error.value.why
-    assert time.process_time() - begun < 0.7
+    assert error.value.why.count(";") < 3
