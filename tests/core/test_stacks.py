@@ -636,7 +636,7 @@ def test_several_steps_at_once_are_the_same_steps(
     several = searched(model, float32_weights(), options, beam, prefixes)
     skip_unless(computed)
     if bias == -9:  # nothing ends early
-        assert any(taken) == options.keys().isdisjoint(ONE_BY_ONE)
+        assert (max(taken, default=0) > 1) == options.keys().isdisjoint(ONE_BY_ONE)
     taken.clear()
     one_by_one(monkeypatch)
     assert several == searched(model, float32_weights(), options, beam, prefixes)
@@ -705,7 +705,7 @@ def test_steps_beyond_a_learned_table_are_single_ones(
         results = search(task, Search(beam=beam))
     skip_unless(computed)
     assert all(len(best[0].tokens) < 10 for best in results)
-    assert not any(taken)
+    assert max(taken) < 2
 
 
 def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list[str]) -> None:
@@ -719,7 +719,7 @@ def test_what_on_step_raises_ends_several_steps(taken: list[int], computed: list
     with pytest.raises(KeyboardInterrupt):
         searched(ending(network(), -9.0), float32_weights(), {}, on_step=on_step)
     skip_unless(computed)
-    assert taken == [MOST_STEPS]
+    assert taken == [1, MOST_STEPS]  # at first, no translation may be empty
 
 
 def test_a_logit_that_is_no_number_is_reported() -> None:

@@ -184,7 +184,7 @@ class _Beam(Steps[Memory, State]):
         if self.ahead is not None or self.score.shape[1] < self.slots or any(self.ended):
             return
         position = self.written.shape[2] + 1
-        ready = self.for_several("beam_steps", position, self.shortest - position + 1)
+        ready = self.for_several("beam_steps", position, self.shortest - position + 1, least=2)
         if ready is None:
             return
         network, banned, count = ready

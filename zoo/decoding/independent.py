@@ -64,8 +64,8 @@ class _Batch(Steps[Memory, State]):
         self.state = init_state(task.model, self.memory)
         self.states = self.pipeline.init_state(self._sentences())
         self.lengths = self.pipeline.max_lengths.repeat_interleave(width)
-        self.shortest = int(self.lengths.amin()) if self.count else 0
-        self.longest = int(self.lengths.amax()) if self.count else 0
+        lengths = self.pipeline.max_lengths.tolist()
+        self.shortest, self.longest = min(lengths, default=0), max(lengths, default=0)
         self.token = torch.full_like(self.row, BEGIN)
         self.score = self.log_prob = torch.zeros_like(self.row, dtype=torch.float32)
         self.live = torch.ones_like(self.row, dtype=torch.bool)
@@ -89,20 +89,23 @@ class _Batch(Steps[Memory, State]):
         self.score = self.score + gained
         self.log_prob = self.log_prob + log_prob if pipeline.changes_scores else self.score
         self._write()
-        over = self.token == END
-        if position >= self.shortest:
-            over |= position >= self.lengths
+        over = self._over(position)
         if dead is not None:
             over |= dead
         over = over & self.live if self.finished else over
         if bool(over.any()):
             self._end(over)
 
+    def _over(self, position: int) -> Tensor:
+        """Return which rows end at a position, by the end token or by their length, (rows,)."""
+        over = self.token == END
+        return over if position < self.shortest else over | (position >= self.lengths)
+
     def _take_steps(self, position: int) -> bool:
         """Write several tokens of every hypothesis at once; return whether the network could."""
         if self.finished:
             return False
-        ready = self.for_several("greedy_steps", position, self.shortest - position)
+        ready = self.for_several("greedy_steps", position, self.shortest - position + 1)
         if ready is None:
             return False
         network, banned, count = ready
@@ -116,7 +119,7 @@ class _Batch(Steps[Memory, State]):
             self.token, self.score = token, self.score + score
             self._write()
         self.log_prob = self.score
-        over = self.token == END
+        over = self._over(len(self.written))
         if bool(over.any()):
             self._end(over)
         return True

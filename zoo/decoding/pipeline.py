@@ -39,8 +39,9 @@ class Pipeline:
         self._names = {id(p): text for p, text in zip(named, options.processors, strict=True) if p}
         created += named
         created.append(Prefix.create(task, options))
-        lengths = [p.max_lengths() for p in created if p]
-        self.max_lengths = torch.stack([given for given in lengths if given is not None]).amin(0)
+        given = [p.max_lengths() for p in created if p]
+        first, *others = [lengths for lengths in given if lengths is not None]
+        self.max_lengths = torch.stack([first, *others]).amin(0) if others else first
         self.processors: tuple[LogitsProcessor[Any], ...] = tuple(
             p.within(self.max_lengths) if isinstance(p, NotEmpty) else p for p in created if p
         )
@@ -81,16 +82,15 @@ class Pipeline:
     def lasting_bans(
         self, position: int, states: States, vocab: int
     ) -> tuple[list[int], int] | None:
-        """Return what `bans` returns, and for how many positions; None if only for this one.
+        """Return what `bans` returns, and for how many positions, this one included.
 
         Raises:
             DecodingError: a banned token is not in the vocabulary.
         """
         pairs = zip(self.processors, states, strict=True)
         count = min((p.bans_last(position, state) for p, state in pairs), default=FOREVER)
-        if count < 2 or (banned := self.bans(position, states, vocab)) is None:
-            return None
-        return banned, count
+        banned = self.bans(position, states, vocab)
+        return None if banned is None else (banned, max(count, 1))
 
     def process(self, states: States, rows: Rows) -> Tensor:
         """Return the scores of the next token, (rows, V), −inf for banned tokens.

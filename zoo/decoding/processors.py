@@ -135,7 +135,7 @@ class NotEmpty(LogitsProcessor[Tensor]):
         """Return which rows have written only blank tokens."""
         if isinstance(state, tuple) or self.blank is None:
             return ()
-        state = state & (torch.isin(token, self.blank) | (token == BEGIN))
+        state = state & ((token[:, None] == self.blank).any(1) | (token == BEGIN))
         return state if bool(state.any()) else ()
 
     def bans(self, position: int, state: Tensor | tuple[()]) -> Collection[int] | None:

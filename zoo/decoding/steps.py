@@ -96,20 +96,21 @@ class Steps(Generic[Memory, State]):
         return logits, self.pipeline.bans(position, self.states, logits.shape[1])
 
     def for_several(
-        self, method: str, position: int, most: int
+        self, method: str, position: int, most: int, least: int = 1
     ) -> tuple[Seq2Seq[Memory, State], list[int], int] | None:
         """Return what may take up to `most` steps from a position on, what is banned, and how many.
 
-        None if no network may take more than one, or the bans change.
+        None if the network cannot, if rows differ in what is banned, or if it stays so for fewer
+        than `least` steps.
         """
         count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1), most)
-        if count < 2 or not self.may_take_several or self.pipeline.changes_scores:
+        if count < least or not self.may_take_several or self.pipeline.changes_scores:
             return None
         if (network := self.task.taking(method)) is None:
             return None
         states = self.pipeline.update(self.states, self.token, {})
         lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
-        if lasting is None:
+        if lasting is None or lasting[1] < least:
             return None
         if self.task.on_step is not None:
             self.task.on_step()
@@ -183,4 +184,5 @@ class Steps(Generic[Memory, State]):
         if lasting is None:
             return None
         banned, most = tuple(lasting[0]), lasting[1]
-        return (banned, most) if most >= FEWEST_TURNS or banned in recorded else None
+        is_worth_it = most >= FEWEST_TURNS or (most > 1 and banned in recorded)
+        return (banned, most) if is_worth_it else None

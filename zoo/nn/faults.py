@@ -251,5 +251,5 @@ def _require_type(network: object, method: str, result: object, kind: type[objec
 
 def _require_ids(network: object, what: str, ids: Tensor, count: int) -> None:
     """Raise a PluginError unless all numbers are of int64, from 0 to below a count."""
-    if ids.dtype is not torch.int64 or bool(((ids < 0) | (ids >= count)).any()):
+    if ids.dtype is not torch.int64 or not ids.clamp(0, count - 1).equal(ids):
         raise broken_network(type(network), f"{what} that are not int64 below {count:,}")
