@@ -114,6 +114,32 @@ def test_marks_within_a_line_belong_to_no_sentence() -> None:
     ]  # fmt: skip
 
 
+def test_pictures_that_begin_a_line_or_a_sentence_belong_to_none() -> None:
+    pieces = split_sentences(
+        "\u2705 Buy milk\n- \U0001f600\U0001f600 I go. \U0001f449 Go\n1\ufe0f\u20e3 Eat \U0001f600",
+        Sentencex("en"),
+    )
+    assert pieces == [
+        ("\u2705 ", "Buy milk"), ("\n- \U0001f600\U0001f600 ", "I go."), (" \U0001f449 ", "Go"),
+        ("\n1\ufe0f\u20e3 ", "Eat \U0001f600"),
+    ]  # fmt: skip
+
+
+def test_the_cells_of_a_table_are_sentences_of_their_own() -> None:
+    pieces = split_sentences("Name\tAge\n\t1.\tI go. You\t\t12\t\n\tSo", Sentencex("en"))
+    assert pieces == [
+        ("", "Name"), ("\t", "Age"), ("\n\t1.\t", "I go."), (" ", "You"), ("\t\t", "12"),
+        ("\t\n\t", "So"),
+    ]  # fmt: skip
+
+
+def test_the_cells_and_first_pictures_of_a_text_stay() -> None:
+    translator = zoo.load(CARDS / "transformer-tiny.tatoeba-en-fr-76k")
+    assert translator.translate("\U0001f600 Hello!\tYes.\n\U0001f449 No!") == (
+        "\U0001f600 Bonjour !\tOui.\n\U0001f449 Non !"
+    )
+
+
 def test_lines_and_pieces_without_letters() -> None:
     assert sentences("One line\nanother line\n\n  third.", "en") == [
         "One line", "another line", "third."
@@ -176,7 +202,8 @@ def test_codes_of_languages() -> None:
 
 
 def test_what_stands_between_translations() -> None:
-    assert separator(" ", ["de"]) == separator("", ["de"]) == separator("\t", []) == " "
+    assert separator(" ", ["de"]) == separator("", ["de"]) == separator(" ", []) == " "
+    assert separator("\t", []) == separator("\t", ["zh"]) == "\t"
     assert separator(" ", ["zh"]) == ""
     assert separator("\n\n  ", ["zh"]) == "\n\n  "
     assert separator(" ", [], single_words=True) == "  "

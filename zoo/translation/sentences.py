@@ -75,11 +75,15 @@ aber oder denn wenn ja nein bitte danke wer was wo wann wie warum so sehr alle
 NO_NOUNS = frozenset(_NO_NOUNS.split())
 """What begins a German sentence after a number."""
 
+SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
+"""Pictures, arrows and the like: a range of a regular expression."""
+
+_PICTURES = rf"(?:[0-9\#*]?\ufe0f?\u20e3|[{SYMBOLS}])+\s+"
 LIST_MARK = re.compile(
-    r"(?:[-*+>\u2022\u2013\u2014]|\#{1,6}|\(?[0-9]{1,3}[.)]|\(?[A-Za-z]\))\s+"
-    r"(?:\[[ xX]\]\s+)?(?=\S)"
+    r"(?:(?:[-*+>\u2022\u2013\u2014]|\#{1,6}|\(?[0-9]{1,3}[.)]|\(?[A-Za-z]\))\s+"
+    rf"(?:\[[ xX]\]\s+)?(?:{_PICTURES})?|{_PICTURES})(?=\S)"
 )
-"""What begins an item of a list, a heading, a quotation or a turn of a dialogue."""
+"""What begins an item of a list, a heading, a quotation or a turn of a dialogue; and pictures."""
 
 LAST = 64
 """How many characters of a sentence show whether it goes on, however long it is."""
@@ -139,7 +143,7 @@ def separator(space: str, languages: Sequence[str], single_words: bool = False) 
         single_words: whether each translation is of one word. If it is in no language, such as
             phones with spaces between them, two spaces are between words, and one within a word.
     """
-    if space.strip() or space.splitlines() not in ([], [space]):
+    if space.strip() or "\t" in space or space.splitlines() not in ([], [space]):
         return space
     if single_words and not languages:
         return "  " if space else " "
@@ -242,7 +246,7 @@ def split_sentences(text: str, split: Split) -> list[Piece]:
     """
     pieces: list[Piece] = []
     space = ""
-    for line in text.splitlines(keepends=True):
+    for line in _cells(text):
         content = line.strip()
         start = len(line) - len(line.lstrip())
         if mark := LIST_MARK.match(content):
@@ -261,6 +265,20 @@ def split_sentences(text: str, split: Split) -> list[Piece]:
                 space += part
         space += line[start + len(content) :]
     return pieces
+
+
+def _cells(text: str) -> Iterator[str]:
+    """Yield the lines of a text, and the cells of those with tabs, each with what ends it.
+
+    A tab after the mark of an item ends no cell.
+    """
+    for line in text.splitlines(keepends=True):
+        start = len(line) - len(line.lstrip())
+        mark = LIST_MARK.match(line, start)
+        begin = mark.end() if mark else start
+        for cell in re.split(r"(?<=\t)", line[begin:]):
+            yield line[:begin] + cell
+            begin = 0
 
 
 def _spans(line: str, language: str) -> Iterator[tuple[int, int]]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from zoo.data.tokenizer import Tokenizer
 from zoo.translation.addresses import ADDRESS
 from zoo.translation.number_formats import SMALL
+from zoo.translation.sentences import SYMBOLS
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
 """A mark between two letters that stands for an apostrophe."""
@@ -27,7 +28,6 @@ PLAIN = [
 
 MARKS = ".,;:!?\"'\u2018-\u201f\u00ab\u00bb\u2026"
 BRACKETS = r"()\[\]{}<>*_~|"
-SYMBOLS = "\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff"
 UNREAD = [
     *(
         re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|(?<!\s)\s+[{characters}]+$")
@@ -109,6 +109,14 @@ def may_be_respelled(text: str, language: str) -> bool:
 def is_wordless(text: str) -> bool:
     """Return whether a text has no letter, but in tags of HTML: a translation is as it is."""
     return not any(map(str.isalpha, TAG.sub("", text)))
+
+
+def stays(text: str) -> bool:
+    """Return whether a text has no letter but in addresses and tags: a translation is as it is."""
+    words = () if "`" in text else text.split()
+    if any(word.strip(MARKS).isalpha() for word in words):  # so it is with most texts
+        return False
+    return is_wordless(ADDRESS.sub("", text))
 
 
 def spelled(
