@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.translation.copying import copied, unread
-from zoo.translation.garbled_names import garbled_names, unknown_names
+from zoo.translation.garbled_names import garbled_names, lost_acronyms, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
+from zoo.translation.spelling import stays
 from zoo.translation.stand_ins import (
     ATTEMPTS,
     Reading,
@@ -33,7 +34,7 @@ FROM_FRENCH = CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k"
 FRENCH_ENGLISH = "fr", "en"
 MATCH = next(re.finditer("", ""))
 """What most kinds of stand-ins look not at."""
-WORDS = Vocabularies(str.islower, lambda word: False, lambda word: False)
+WORDS = Vocabularies(str.islower, lambda word: False, lambda word: False, lambda word: True)
 
 
 def reading_of(text: str, source: str, target: str, attempt: int = 0) -> Reading | None:
@@ -380,6 +381,18 @@ def test_what_is_no_text_stays_as_it_is() -> None:
     assert (as_it_is.copied, as_it_is.text == "...") == ((), False)
 
 
+def test_addresses_without_words_stay_as_they_are() -> None:
+    translator = zoo.load("transformer-tiny.multi30k-en-de", device="cpu")
+    texts = ["https://example.com/A", "README.TXT", "a@b.com, <b>@tom</b> 1.5", "`ls -l a`"]
+    made = translator.translate(texts, details=True, alignment=True)
+    kept = [*texts[:2], "a@b.com, @tom 1,5", texts[3]]
+    assert [one.text for one in made] == kept
+    assert [one.copied for one in made] == [(text,) for text in kept]
+    assert made[1].alignment == ((0, 0),)
+    assert not stays("A dog.")
+    assert not stays("See example.com")
+
+
 def test_a_line_of_tags_alone_stays_a_line() -> None:
     translator = zoo.load(FROM_FRENCH, device="cpu")
     one = translator.translate("Bonjour !")
@@ -460,6 +473,30 @@ def test_names_with_letters_of_another_language_are_copied(
 ) -> None:
     spans = unknown_names(text, translation, lambda _: False, lambda w: w == "Noé", language)
     assert [text[slice(*span)] for span in spans] == names
+
+
+@pytest.mark.parametrize(("text", "translation", "names"), [
+    ("Je suis à l'ENA.", "I am in Either.", ["ENA"]),
+    ("SNCF, RATP et DVD", "UFO and the RATPs", ["SNCF", "RATP"]),  # DVD is known
+    ("Je suis chez IBM.", "I'm at IBM's.", []),
+    ("JE SUIS CHEZ IBM.", "I'M AT HOME.", []),
+    ("I see A, ABC-1, @ABC and ABCDEFGH.", "Je vois.", []),
+])  # fmt: skip
+def test_short_words_in_capitals_that_training_had_not_are_copied(
+    text: str, translation: str, names: list[str]
+) -> None:
+    spans = lost_acronyms(text, translation, lambda word: word == "DVD")
+    assert [text[slice(*span)] for span in spans] == names
+
+
+def test_a_small_network_copies_short_words_in_capitals() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    text = "Elle est ingénieur chez IBM."
+    made = translator.translate(text, details=True)
+    assert "IBM" in made.text
+    assert made.copied == ("IBM",)
+    assert "IBM" not in translator.translate(text, split=False)
+    assert not translator.translate("C'est OK.", details=True).copied
 
 
 @pytest.mark.parametrize("alignment", [None, (), ((0, 0), (0, 1))])

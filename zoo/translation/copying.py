@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from zoo.translation.dates import dates_of
-from zoo.translation.garbled_names import garbled_names, unknown_names
+from zoo.translation.garbled_names import garbled_names, lost_acronyms, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
-from zoo.translation.spelling import NOUNS, TAG, is_wordless
+from zoo.translation.spelling import NOUNS, TAG, is_wordless, stays
 from zoo.translation.stand_ins import (
     ATTEMPTS,
     Reading,
@@ -107,8 +107,8 @@ def copied(
 def _as_they_are(
     parts: Iterable[Part], translated: Mapping[Key, Ranked], languages: tuple[str, str]
 ) -> Iterator[tuple[Key, Ranked]]:
-    """Yield parts without known letters as they are, but for their numbers."""
-    for part, before in _without_known_letters(parts, translated):
+    """Yield parts of addresses, and without known letters, as they are, but for their numbers."""
+    for part, before in _unread_parts(parts, translated, stays):
         plain, pairs = TAG.sub("", part.text), before[0].alignment
         changes = as_written(items_of(plain, languages[0]), *languages)
         text = replaced(plain, changes).strip()
@@ -121,19 +121,19 @@ def _as_they_are(
 
 def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
     """Yield words without known letters as they are."""
-    for part, before in _without_known_letters(parts, translated):
+    for part, before in _unread_parts(parts, translated, is_wordless):
         pairs = None if before[0].alignment is None else ((0, 0),)
         one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
         yield part.key, [one, *before[1:]]
 
 
-def _without_known_letters(
-    parts: Iterable[Part], translated: Mapping[Key, Ranked]
+def _unread_parts(
+    parts: Iterable[Part], translated: Mapping[Key, Ranked], are_unread: Callable[[str], bool]
 ) -> Iterator[tuple[Part, Ranked]]:
-    """Yield parts of which a vocabulary knows no letter: a network writes something for them."""
+    """Yield parts without words, or of unknown letters: a network writes something for them."""
     for part in parts:
         before = translated[part.key]
-        if before[0].unknown or is_wordless(part.text):
+        if before[0].unknown or are_unread(part.text):
             yield part, before
 
 
@@ -151,6 +151,7 @@ def _lost_items(
     if NOUNS.isdisjoint(languages):
         names += garbled_names(text, translation, words.is_rare, words.is_usual)
         names += unknown_names(text, translation, words.lacks, words.is_usual, languages[0])
+    names += lost_acronyms(text, translation, words.is_known)
     garbled: list[Item] = []
     for start, end in names:
         name = Item("name", start, end, text[start:end])

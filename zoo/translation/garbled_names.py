@@ -18,6 +18,9 @@ MAY_BE_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][
 OWN_LETTERS = {"en": "", "fr": "àâæçéèêîôœùûÀÂÆÇÉÈÊÎÔŒÙÛ"}
 """The letters of a language that are not those of ASCII; words with others are mostly names."""
 
+ACRONYM = re.compile(r"(?<![\w.@#&/-])[^\W\d_a-z]{2,6}(?![\w@#&/-])")
+"""A short word that may be in capitals."""
+
 ALIKE = 0.6
 """From this share of common letters on, a word is taken for a garbled one."""
 
@@ -86,6 +89,26 @@ def unknown_names(
             is_foreign = own is not None and any(not c.isascii() and c not in own for c in name)
             if lacks(name) or (is_foreign and not is_usual(name)):
                 yield word.span()
+
+
+def lost_acronyms(
+    text: str, translation: str, is_known: Callable[[str], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of short words in capitals that training had not, nor has the translation.
+
+    A text that is in capitals has none.
+
+    Args:
+        text, translation: as for `garbled_names`, in any languages.
+        is_known: returns whether a word was in the sources of training.
+    """
+    if not any(map(str.islower, text)):
+        return
+    written = set(WORD.findall(translation))
+    for word in ACRONYM.finditer(text):
+        name = word.group()
+        if name.isupper() and name not in written and not is_known(name):
+            yield word.span()
 
 
 def _capitalized(text: str) -> Iterator[tuple[int, int]]:

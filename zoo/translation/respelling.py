@@ -17,9 +17,9 @@ from zoo.translation.spelling import (
     Cost,
     Spelling,
     accented_words,
-    is_wordless,
     may_be_respelled,
     spelled,
+    stays,
 )
 
 
@@ -62,7 +62,7 @@ class Respeller:
             if may_be_respelled(text, self._language)
             or any(UNKNOWN in ids for ids in tokens)
             or (self._about.lower_case and text != text.lower())
-            if not (translates and is_wordless(text))
+            if not (translates and stays(text))
         ]
         if not may_change:
             return {}

@@ -20,12 +20,14 @@ class Vocabularies(NamedTuple):
     """What the tokenizers of a network say about words.
 
     is_rare: whether one of the target has so many tokens that training hardly had it; is_usual:
-    whether one of the source is one token; lacks: whether the source vocabulary lacks a letter.
+    whether one of the source is one token; lacks: whether the source vocabulary lacks a letter;
+    is_known: whether one was in the sources of training, or these are not known.
     """
 
     is_rare: Callable[[str], bool]
     is_usual: Callable[[str], bool]
     lacks: Callable[[str], bool]
+    is_known: Callable[[str], bool]
 
 
 def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
@@ -40,6 +42,7 @@ def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
         lambda word: len(target.encode([word])[0]) >= RARE,
         is_usual,
         lambda word: UNKNOWN in source.encode([word])[0],
+        lambda word: not checkpoint.words or word.casefold() in checkpoint.words,
     )
 
 
