@@ -140,6 +140,18 @@ def test_the_cells_and_first_pictures_of_a_text_stay() -> None:
     )
 
 
+def test_lines_in_no_language_are_read_one_by_one_if_training_had_no_more() -> None:
+    translator = zoo.load(CARDS / "rnnsearch-tiny.dates-iso")
+    made = translator.translate("3. Mai 2021\n\n  May 4, 2021\n", details=True)
+    assert made.text == "2021-05-03\n\n  2021-05-04"
+    assert made.source == "3. Mai 2021\n\n  May 4, 2021\n"
+    assert len(translator.parts(made.source)) == 2
+    assert translator.translate("May 4, 2021\n") == "2021-05-04"
+    assert "\n" not in translator.translate(made.source, split=False)
+    tasks = zoo.load(CARDS / "transformer-tiny.tasks")
+    assert tasks.translate("date: May 3, 2021\nMay 4, 2021") == "2021-05-03\n2021-05-04"
+
+
 def test_lines_and_pieces_without_letters() -> None:
     assert sentences("One line\nanother line\n\n  third.", "en") == [
         "One line", "another line", "third."

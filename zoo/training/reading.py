@@ -14,9 +14,9 @@ from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData, length_of_nearly_all
 from zoo.translation.respelling import Respeller
 from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
-from zoo.translation.source_reader import SEVERAL_SPACES, as_read
 from zoo.translation.spelling import APOSTROPHE, is_wordless
 from zoo.translation.tasks import leading_task
+from zoo.translation.white_space import SEVERAL_SPACES, as_read
 
 READ = 1_000
 """About this many training sources, evenly spaced, show how sources are read."""

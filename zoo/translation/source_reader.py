@@ -14,7 +14,7 @@ from zoo.data.features import Features
 from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DecodingError
-from zoo.nn.contract import END
+from zoo.nn.contract import END, UNKNOWN
 from zoo.nn.cuda_graphs import can_record
 from zoo.registry.registry import Registry
 from zoo.translation.long_sentences import divide, divide_word
@@ -30,12 +30,10 @@ from zoo.translation.sentences import (
     split_sentences,
     usual_splitter,
 )
-from zoo.translation.spelling import OPEN, OPEN_MARKS, Spelling
+from zoo.translation.spelling import Spelling
 from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Prefix
-
-SPACES, SEVERAL_SPACES = re.compile(r"\s+"), re.compile(r"\s{2,}")
-"""White space of a sentence; and of a text that is not split, where one tab is between columns."""
+from zoo.translation.white_space import SEVERAL_SPACES, SPACES, as_read, lines_of
 
 _LedPiece = tuple[int, str, Piece]
 """The index of a text, what every part of it begins with, and a piece of it."""
@@ -99,7 +97,7 @@ class SourceReader:
         several, limit = self.several, self.limit(max_length)
         split = None if several else split
         usual = limit if split is None else min(limit, self._trained_length or limit)
-        pieces = self._leads_and_pieces(texts, split, prefix, several)
+        pieces = self._leads_and_pieces(texts, split, prefix, respell)
         as_plain = respell and not several and self.know_training
         spaces = SEVERAL_SPACES if split is None else SPACES
         is_read = split is not None or as_plain
@@ -156,17 +154,21 @@ class SourceReader:
         return min([max_length, *(limit for limit in limits if limit is not None)])
 
     def _leads_and_pieces(
-        self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, several: bool
+        self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, by_line: bool
     ) -> list[_LedPiece]:
         """Return each text's pieces with its index, and with what every part of it begins with.
 
-        That is the prefix, or the tag that the text begins with.
+        That is the prefix, or the tag that the text begins with. `by_line`: whether a text that is
+        not split is read line by line, if no source of training had more than one.
         """
-        pieces = []
+        pieces, several = [], self.several
+        by_line = by_line and split is None and not several and self._know_one_line
         for index, text in texts:
             typed, tag = ("", "") if prefix or several else self.leading_tag(text)
             own = text[len(typed) :] if typed else text  # a slice would be plain text
-            pieces += [(index, prefix or tag, piece) for piece in self._pieces(own, split, prefix)]
+            of_text = self._pieces(own, split, prefix)
+            of_text = lines_of(own) if by_line and "\n" in own.strip() else of_text
+            pieces += [(index, prefix or tag, piece) for piece in of_text]
         return pieces
 
     def leading_tag(self, text: str) -> tuple[str, str]:
@@ -191,6 +193,11 @@ class SourceReader:
         """Whether all checkpoints were trained by the zoo, on texts as people type them."""
         known = all(member.about.trained_length for member in self.checkpoints)
         return known and not self.read_whole
+
+    @functools.cached_property
+    def _know_one_line(self) -> bool:
+        """Whether no source of training had a line break: the vocabulary has none."""
+        return self.know_training and all(UNKNOWN in ids for ids in self.tokenize(["\n"])[0])
 
     @functools.cached_property
     def closes_lines(self) -> bool:
@@ -338,12 +345,6 @@ class SourceReader:
         """Return the tokens of each text, for each checkpoint."""
         by_member = (member.source_tokenizer.encode(texts) for member in self.checkpoints)
         return list(zip(*by_member, strict=True))
-
-
-def as_read(text: str, spaces: re.Pattern[str], closes: bool = True) -> str:
-    """Return a text with single spaces for some white space, and perhaps without a last comma."""
-    spaced = spaces.sub(" ", text.strip())
-    return OPEN.sub("", spaced) if closes and spaced.endswith(OPEN_MARKS) else spaced
 
 
 def _texts(pieces: Iterable[_LedPiece], read: Callable[[str], str] | None) -> list[str]:
