@@ -15,8 +15,10 @@ from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import items_of
 from zoo.translation.spelling import UNREAD, Spelling, accented_words, spelled
 from zoo.translation.translation import without_stop
+from zoo.translation.typed_words import indices_of
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
+FROM_FRENCH = CHECKPOINTS / "transformer-tiny.tatoeba-fr-en-76k"
 EVERYDAY = CHECKPOINTS / "transformer-tiny.tatoeba-en-fr-76k"
 WORDS = {"i", "I", "you", "You", "love", "No", "no", "no!", "No!", "it's", "NASA", "IBM", "Café"}
 
@@ -64,11 +66,12 @@ def test_a_capital_that_a_vocabulary_lacks_is_read_small() -> None:
 @pytest.mark.parametrize(("text", "expected"), [
     ("(no)", "no"), ("no 🙏", "no"), ("no! ❤️", "no!"), ("🙏no", "no"), ("*no* (yes) 🙏", "no yes"),
     ("<b>no</B>", "no"), ("no<br />", "no"), ("press <no> no", "press no no"),
-    ("no 🙏 no", "no 🙏 no"), ("🙏 no", "🙏 no"), ("🙏", "🙏"), ("()", "()"),
+    ("no 🙏 no", "no no"), ("🙏 no", "no"), ("🙏", "🙏"), ("()", "()"),
+    ('<p class="x">no</p>', "no"), ("no<br>no", "no no"), ("<i no>", "i no"), ("1 < 2", "1 < 2"),
     ("a § b", "a § b"), ("(§)", "(§)"),
 ])  # fmt: skip
 def test_signs_that_a_vocabulary_lacks_are_left_out(text: str, expected: str) -> None:
-    """Not those before other words, which an alignment counts, and not where there is no word."""
+    """Not where there is no word."""
 
     def lacking(texts: Sequence[str]) -> list[tuple[int, int]]:
         return [(sum(not c.isalpha() and c not in " !" for c in t), len(t)) for t in texts]
@@ -197,6 +200,29 @@ def test_the_alignment_is_of_the_words_that_are_typed() -> None:
         for text in ("I love you.", "I LOVE YOU.")
     )
     assert small.alignment == large.alignment
+    for text, index in (("I <br> love you.", 2), ("I \U0001f64f love\U0001f64f you.", 2)):
+        one = translator.translate(text, details=True, alignment=True)
+        assert one.text == small.text
+        words = (0, index, index + 1)
+        assert one.alignment == tuple((words[s], t) for s, t in small.alignment or ())
+
+
+@pytest.mark.parametrize(("read", "typed", "indices"), [
+    ("I go", "I go", [0, 1]), ("I go !", "I go&nbsp;!", [0, 1, 1]), ("a b c", "a_b_c", [0] * 3),
+    ("I go", "I \u2713 go", [0, 2]), ("I go", '<a x="">I</a> go', [1, 2]), ("I go", "I", [0, 0]),
+])  # fmt: skip
+def test_words_that_are_read_have_typed_ones(read: str, typed: str, indices: list[int]) -> None:
+    assert indices_of(read.split(), typed.split()) == indices
+
+
+def test_entities_and_tags_are_read_as_what_they_stand_for() -> None:
+    translator = zoo.load(FROM_FRENCH, device="cpu")
+    texts = ["\u00c7a co&ucirc;te 12&nbsp;&euro;.", '<p class="x">Je suis<br>ici.</p>']
+    plain = ["\u00c7a co\u00fbte 12 \u20ac.", "Je suis ici."]
+    made = translator.translate(texts, details=True, alignment=True)
+    assert [one.text for one in made] == translator.translate(plain)
+    for one in made:
+        assert {s for s, _ in one.alignment or ()} <= {*range(len(one.source.split()))}
 
 
 TOKENS = {
@@ -229,7 +255,7 @@ def costs_of_words(texts: Sequence[str]) -> list[tuple[int, int]]:
     ("ete \u00e0 hotel", "fr", Spelling("ete \u00e0 hotel")),  # typed with accents
     ("fuer", "de", Spelling("F\u00fcr")),
     ("no &amp; no", "en", Spelling("no & no")),
-    ("no&nbsp;no", "en", Spelling("no&nbsp;no")),  # the words would be two
+    ("no&nbsp;no", "en", Spelling("no\u00a0no")),
 ])  # fmt: skip
 def test_words_are_read_as_a_vocabulary_has_them(
     text: str, language: str, expected: Spelling

@@ -30,23 +30,30 @@ MARKS = ".,;:!?\"'\u2018-\u201f\u00ab\u00bb\u2026"
 BRACKETS = r"()\[\]{}<>*_~|"
 UNREAD = [
     *(
-        re.compile(rf"(?<=\S)[{characters}]+|[{characters}]+(?=\S)|(?<!\s)\s+[{characters}]+$")
+        re.compile(rf"(?<=\s)[{characters}]+(?:\s+|$)|[{characters}]+")
         for characters in (SYMBOLS, BRACKETS, SYMBOLS + BRACKETS)
     ),
     re.compile(
         rf"(?<=[^\s{MARKS}])[{MARKS}]+(?=\s|$)|(?<!\S)[{MARKS}]+(?=\S)|(?<!\s)\s+[{MARKS}]+$"
     ),
 ]
-"""Pictures, brackets and marks around words, but for those that are words between others, which
-alignments count."""
+"""Pictures and brackets, and marks around words."""
 
-_ELEMENTS = """
-a abbr article aside b big blockquote body br center cite code dd del div dl dt em font footer h1 h2
-h3 h4 h5 h6 head header hr html i ins kbd li main nav ol p pre q s samp section small span strike
-strong sub sup table tbody td tfoot th thead tr tt u ul var
+_WITHIN = """
+a abbr b big cite code del dfn em i ins kbd mark q s samp small span strike strong sub sup tt u var
 """
-TAG = re.compile(rf"</?(?:{'|'.join(_ELEMENTS.split())})\s?/?>", re.IGNORECASE)
-"""A tag of HTML without attributes; others, such as <name>, may be words in brackets."""
+WITHIN = frozenset(_WITHIN.split())
+"""Elements of HTML within a line; others are apart from what precedes and follows them."""
+
+_ELEMENTS = rf"""{_WITHIN}
+article aside blockquote body br center dd div dl dt footer h1 h2 h3 h4 h5 h6 head header hr html li
+main nav ol p pre section table tbody td tfoot th thead tr ul
+"""
+_ATTRIBUTE = r"""\s+[\w:-]{1,40}\s?=\s?(?:"[^"<>]{0,500}"|'[^'<>]{0,500}')"""
+TAG = re.compile(
+    rf"</?({'|'.join(_ELEMENTS.split())})(?:{_ATTRIBUTE}){{0,16}}\s?/?>", re.IGNORECASE
+)
+"""A tag of HTML; others, such as <name>, may be words in brackets."""
 
 ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 """A character as HTML writes it."""
@@ -159,9 +166,8 @@ def spelled(
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     of_known = (functools.partial(_without, marks, costs) for marks in UNREAD)
     without = (functools.partial(_without, marks, None) for marks in UNREAD)
-    tags: Change = functools.partial(_without, TAG, None)
     accents: Change = functools.partial(_without_accents, costs)
-    less: list[Change] = [*plain, _compatible, _no_capitals, tags, *of_known, *without, accents]
+    less: list[Change] = [*plain, _compatible, _no_capitals, _no_tags, *of_known, *without, accents]
     for change in less:
         for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs):
             if new_cost[0] < old_cost[0]:
@@ -187,16 +193,20 @@ def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling) -> Spelling:
 def _compatible(old: Spelling) -> Spelling:
     """Return a text in Unicode's compatibility form, without characters that format it.
 
-    An alignment counts words: their number stays.
+    Not where a mark becomes a space and another one.
     """
     normal = READ_AS_LETTERS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), old.text)
     text = "".join(c for c in normal if unicodedata.category(c) != "Cf")
-    return old._replace(text=text) if _has_words_of(text, old.text) else old
+    return old._replace(text=text) if len(text.split()) == len(old.text.split()) else old
 
 
 def _unescaped(old: Spelling) -> Spelling:
-    text = ENTITY.sub(lambda match: html.unescape(match.group()), old.text)
-    return old._replace(text=text) if _has_words_of(text, old.text) else old
+    return old._replace(text=ENTITY.sub(lambda match: html.unescape(match.group()), old.text))
+
+
+def _no_tags(old: Spelling) -> Spelling:
+    text = TAG.sub(lambda match: "" if match[1].lower() in WITHIN else " ", old.text).strip()
+    return old._replace(text=text) if any(map(str.isalnum, text)) else old
 
 
 def _without_accents(costs: Costs, old: Spelling) -> Spelling:
@@ -312,25 +322,21 @@ def _no_capitals(old: Spelling) -> Spelling:
 def _without(characters: re.Pattern[str], costs: Costs | None, old: Spelling) -> Spelling:
     """Return a text without some characters, but for those of addresses.
 
-    With `costs`, those that a vocabulary knows are kept, too; and all in a text of nothing else.
+    With `costs`, those that a vocabulary knows are kept, too; and all in a text without letters.
     """
     kept = {i for match in ADDRESS.finditer(old.text) for i in range(*match.span())}
     known = ""
     if costs is not None:
-        among = sorted({c for match in characters.finditer(old.text) for c in match[0]})
+        among = sorted({c for match in characters.finditer(old.text) for c in match[0].strip()})
         known = "".join(c for c, cost in zip(among, costs(among), strict=True) if not cost[0])
 
     def left(match: re.Match[str]) -> str:
+        space = match[0][len(match[0].rstrip()) :]
         of_known = "".join(c for c in match[0] if c in known)
-        return match[0] if match.start() in kept else of_known
+        return match[0] if match.start() in kept else of_known and of_known + space
 
     text = characters.sub(left, old.text).strip()
-    return old._replace(text=text) if any(map(str.isalnum, text)) else old
-
-
-def _has_words_of(new: str, old: str) -> bool:
-    """Return whether a text has as many words as another: alignments count them."""
-    return len(new.split()) == len(old.split())
+    return old._replace(text=text) if any(map(str.isalpha, text)) else old
 
 
 def _in_capitals(text: str) -> bool:

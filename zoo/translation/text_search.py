@@ -54,6 +54,7 @@ from zoo.translation.translation import (
     with_unseen_words,
     within_sentence,
 )
+from zoo.translation.typed_words import aligned_as_typed
 from zoo.translation.vocabulary import blank_tokens, shared_vocabulary, vocabularies
 
 Result = TypeVar("Result")
@@ -203,8 +204,7 @@ class TextSearch:
         parts = self.reader.parts(
             nonempty, *limits, split, request.source_prefix, respell=request.split
         )
-        about = self.checkpoint.about
-        languages = about.target_languages
+        about, languages = self.checkpoint.about, self.checkpoint.about.target_languages
         between = bool(about.source_languages and languages) and not self.reader.read_whole
 
         def progress(share: float) -> None:
@@ -228,15 +228,15 @@ class TextSearch:
         for part in parts:
             by_text[part.text_index].append(part)
         for i, text in texts:
-            if i in by_text:
-                of_parts = [by_part[part.key] for part in by_text[i]]
-                spaces = [part.space for part in by_text[i]]
+            if own := by_text.get(i):
+                of_parts = [by_part[part.key] for part in own]
+                spaces = [part.space for part in own]
                 joints = [separator(space, languages, about.single_words) for space in spaces]
-                has_tag = by_text[i][0].lead and not request.source_prefix
+                has_tag = own[0].lead and not request.source_prefix
                 tag = self.reader.leading_tag(text)[0] if has_tag else ""
-                one = join_parts(text, of_parts, spaces, joints, tag)
+                one = aligned_as_typed(join_parts(text, of_parts, spaces, joints, tag), tag, own)
                 one = with_lost_numbers(one) if between else one
-                read = (part.text for part in by_text[i])
+                read = (part.text for part in own)
                 yield i, one if about.single_words else with_unseen_words(one, read, self._words)
             else:
                 yield i, Translation(text, "", alignment=() if request.alignment else None)
