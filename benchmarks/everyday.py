@@ -91,6 +91,10 @@ SYMBOLS = {
             "I sold my {n}-year-old car.", "A {n}-year-old man was arrested.",
             "She married a {n}-year-old actor.",
         ),
+        "acronyms": (
+            "My brother works for {n}.", "I read it in the {n} report.", "They left {n} in May.",
+            "Who founded {n}?", "{n} has two offices here.",
+        ),
     },
     "fr": {
         "decimals": (
@@ -133,6 +137,10 @@ SYMBOLS = {
             "Ils ont adopté une fille de {n}.", "Mon neveu de {n} joue du piano.",
             "J'ai vendu ma voiture de {n}.", "Un homme de {n} a été arrêté.",
             "Elle a épousé un acteur de {n}.",
+        ),
+        "acronyms": (
+            "Mon frère travaille pour {n}.", "Je l'ai lu dans le rapport de {n}.",
+            "Ils ont quitté {n} en mai.", "Qui a fondé {n} ?", "{n} a deux bureaux ici.",
         ),
     },
 }  # fmt: skip
@@ -279,8 +287,14 @@ def _age(draw: random.Random) -> tuple[str, str]:
     return str(number), f"{number} ans"
 
 
+def _acronym(draw: random.Random) -> tuple[str, str]:
+    letters = "".join(draw.choices("ABCDEFGHIJKLMNOPRSTUVXYZ", k=draw.randint(3, 5)))
+    return letters, letters
+
+
 OTHERS = {
     "ordinals": _ordinal, "large amounts": _large_amount, "weekdays": _weekdays, "ages": _age,
+    "acronyms": _acronym,
 }  # fmt: skip
 
 
