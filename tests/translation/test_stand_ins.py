@@ -479,6 +479,7 @@ def test_names_with_letters_of_another_language_are_copied(
     ("Je suis à l'ENA.", "I am in Either.", ["ENA"]),
     ("SNCF, RATP et DVD", "UFO and the RATPs", ["SNCF", "RATP"]),  # DVD is known
     ("Je suis chez IBM.", "I'm at IBM's.", []),
+    ("Il a vu M6 et du papier A4 en 3D.", "He saw M6 and paper in JD.", ["A4"]),
     ("JE SUIS CHEZ IBM.", "I'M AT HOME.", []),
     ("I see A, ABC-1, @ABC and ABCDEFGH.", "Je vois.", []),
 ])  # fmt: skip

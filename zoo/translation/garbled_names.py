@@ -18,8 +18,8 @@ MAY_BE_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][
 OWN_LETTERS = {"en": "", "fr": "àâæçéèêîôœùûÀÂÆÇÉÈÊÎÔŒÙÛ"}
 """The letters of a language that are not those of ASCII; words with others are mostly names."""
 
-ACRONYM = re.compile(r"(?<![\w.@#&/-])[^\W\d_a-z]{2,6}(?![\w@#&/-])")
-"""A short word that may be in capitals."""
+ACRONYM = re.compile(r"(?<![\w.@#&/-])[^\W\d_a-z][^\W_a-z]{1,5}(?![\w@#&/-])")
+"""A short word that may be in capitals, also with digits, as A4."""
 
 ALIKE = 0.6
 """From this share of common letters on, a word is taken for a garbled one."""
@@ -104,7 +104,7 @@ def lost_acronyms(
     """
     if not any(map(str.islower, text)):
         return
-    written = set(WORD.findall(translation))
+    written = set(re.findall(r"\w+", translation))
     for word in ACRONYM.finditer(text):
         name = word.group()
         if name.isupper() and name not in written and not is_known(name):
