@@ -30,6 +30,7 @@ from zoo.translation.sentences import (
 )
 from zoo.translation.source_reader import SourceReader
 from zoo.translation.translation import Translation, join_parts, within_sentence
+from zoo.translation.white_space import lines_of
 
 CARDS = top() / "cards" / "checkpoints"
 DOG, CAT = "A brown dog walks.", "A white cat sleeps."
@@ -193,6 +194,8 @@ def test_the_pieces_and_their_spaces_are_the_text() -> None:
 def test_a_long_text_is_split_at_once(text: str) -> None:
     """Quadratic time would be minutes."""
     assert len(split_sentences(text, Sentencex("en"))) <= 10**5
+    assert len(lines_of(text)) <= 1
+    assert len(lines_of(f"a\n b{text} \n  \nc {text} ")) <= 10
 
 
 def test_codes_of_languages() -> None:

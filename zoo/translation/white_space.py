@@ -22,4 +22,4 @@ def as_read(text: str, spaces: re.Pattern[str], closes: bool = True) -> str:
 
 def lines_of(text: str) -> list[Piece]:
     """Return the lines of a text that are not blank."""
-    return [Piece(*match.groups()) for match in LINE.finditer(text)]
+    return [Piece(*match.groups()) for match in LINE.finditer(text.rstrip())]
