@@ -1,4 +1,4 @@
-"""A server in a process of its own, as a user starts it."""
+"""A server in forked processes."""
 
 import pytest
 
@@ -18,5 +18,5 @@ SEQ2SEQ = "seq2seq-tiny.numbers-en-fr"
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Running]:
-    with start(CAPTIONS, NUMBERS, SEQ2SEQ, "--workers", "2") as running:
+    with start(CAPTIONS, NUMBERS, SEQ2SEQ, "--workers", "2", forked=True) as running:
         yield running

@@ -45,6 +45,13 @@ def refused(answer: Answer, status: int, code: str, *parts: str) -> None:
         assert part in answer.json["error"]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    """A server in processes of its own, as a user starts it."""
+    with start(CAPTIONS, NUMBERS, SEQ2SEQ, "--workers", "2") as running:
+        yield running
+
+
 def works(server: Running) -> None:
     assert server.translate(NUMBERS, "four hundred and five") == ["quatre cent cinq"]
 
