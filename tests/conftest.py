@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from tests.external_plugins.journey import TOP, build_wheel
+from tests.forked import script
 from zoo.cli import cli
 from zoo.registry.registry import Registry, default_registry
 
@@ -123,7 +124,14 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 
 
 @pytest.fixture(scope="session")
-def imports_checked(once: Once) -> Iterator[None]:
+def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A script that runs Python in a forked process."""
+    script(file := tmp_path_factory.mktemp("forked") / "python")
+    return file
+
+
+@pytest.fixture(scope="session")
+def imports_checked(once: Once, forked_python: Path) -> Iterator[None]:
     """Check in one process what imports of all networks here change, not in one for each."""
     from zoo.testing import process
 
@@ -135,7 +143,9 @@ def imports_checked(once: Once) -> Iterator[None]:
         networks = {each.network for each in declared}
 
         def require_none(folder: Path) -> None:
-            assert not check(*sorted(networks))
+            with pytest.MonkeyPatch.context() as forked:
+                forked.setattr(sys, "executable", str(forked_python))
+                assert not check(*sorted(networks))
 
         once("imports", require_none)
         patch.setattr(

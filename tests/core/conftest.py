@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import Once
 from zoo.cli import cli
 from zoo.nn import kernels as module
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with the compiled kernels, made once."""
-    cache = tmp_path_factory.mktemp("compiled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOO_CACHE", str(cache))
-        result = CliRunner().invoke(cli, ["compile-kernels"])
-        assert not result.exit_code, result.output
-    (file,) = (cache / "kernels").glob("*.so")
+@pytest.fixture(scope="session")
+def library(once: Once) -> Path:
+    """The compiled kernels, in a cache of their own."""
+
+    def compile_kernels(cache: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ZOO_CACHE", str(cache))
+            result = CliRunner().invoke(cli, ["compile-kernels"])
+            assert not result.exit_code, result.output
+
+    (file,) = (once("compiled", compile_kernels) / "kernels").glob("*.so")
     return file
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.campaigns import configurations, fuzz, interruptions, long_runs, readers, writers
 from tests.forked import python
 from zoo.registry.builtin import top
+from zoo.testing import masking
 
 FILES = {reader.name: reader for reader in readers.files()}
 WRITERS = {writer.name: writer for writer in writers.WRITERS}
@@ -107,7 +108,11 @@ def test_growth_is_seen() -> None:
 
 @pytest.mark.usefixtures("imports_checked")
 @pytest.mark.parametrize("architecture", configurations.ARCHITECTURES)
-def test_networks_of_accepted_configurations_work(architecture: str) -> None:
+def test_networks_of_accepted_configurations_work(
+    architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masking, "STEPS", 20)  # `test_law` takes as many as there are
+    monkeypatch.setattr(masking, "UNLIMITED", 40)
     ((row, faults),) = configurations.campaign([architecture], 1, 5)
     assert not faults
     assert row[2] != "0"  # works

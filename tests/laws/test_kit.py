@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -298,6 +299,7 @@ def without_default_device() -> Iterator[None]:
         _pop_mode()
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("without_default_device")
 @pytest.mark.parametrize("change", wrong_settings.CHANGES)
 @pytest.mark.parametrize("method", ["the constructor", "encode", "forward in training mode"])
@@ -409,9 +411,10 @@ def test_a_declaration_that_imports_torch_is_detected() -> None:
     ],
 )
 def test_what_an_import_changes_is_detected(
-    line: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    line: str, fault: str, tmp_path: Path, forked_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(forked_python))
     name = f"careless_{zlib.crc32(line.encode())}"
     (tmp_path / f"{name}.py").write_text(f"from {Right.__module__} import Network\n{line}\n")
     with kept_settings():
