@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import zoo.interop
 import zoo.nn
 import zoo.testing
 import zoo.training
+from tests.forked import python
 from tests.serving.browser import CHROMIUM, DRIVER, MISSING, Browser, browser
 from tests.site.pages import THEMES, WIDTHS, faults, found_pages, measure, served
 from zoo.cli import cli
@@ -31,7 +31,7 @@ PARTS = sorted(
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(DOCS), str(folder)]
+    command = [*python(), "-m", "sphinx", "-q", "-W", "--keep-going", str(DOCS), str(folder)]
     repository = {"ZOO_REPOSITORY": "https://code.invalid/zoo"}
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True,
                           env={**environment(), **repository})  # fmt: skip
