@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,17 @@ def name_of(file: Path) -> str:
 MODULES = {name_of(file).removesuffix(".__init__") for file in core}
 
 
+@cache
+def nodes(file: Path) -> list[ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return every import and function of a module, which is parsed once."""
+    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef
+    every = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node for node in every if isinstance(node, kinds)]
+
+
 def imports(file: Path) -> Iterator[tuple[str, str]]:
     """Yield (module, name) for every import, including those in functions and for type checkers."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -73,7 +82,7 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def functions(file: Path) -> Iterator[tuple[str, int]]:
     """Yield the name and the number of lines of every function."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{name_of(file)}.{node.name}", lines_of(node)
 
