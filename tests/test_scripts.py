@@ -5,7 +5,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def test_every_checkpoint_of_the_catalogue_can_be_made_again() -> None:
         "assert {n for groups in training.TEACHERS_OF.values() for g in groups for n in g}"
         " <= {*released.NAMES, *training.TEACHERS}"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=TOP, check=True)
+    subprocess.run([*python(), "-c", program], cwd=TOP, check=True)
 
 
 def test_failures_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from click.testing import Result
 
 import zoo
 from tests.core.test_training import SMALL
+from tests.forked import python
 from zoo.cli.listing import COLUMNS
 from zoo.cli.output import console, messages
 from zoo.registry.discovery import discover
@@ -561,7 +563,8 @@ def test_a_signal_saves_the_run_and_ends_it(
 
 
 def test_a_closed_pipe_is_not_an_error(checkpoint: Path) -> None:
-    command = f"yes 'the dog a runs' | head -5000 | {sys.executable} -m zoo translate {checkpoint}"
+    translate = shlex.join([*python(), "-m", "zoo", "translate", str(checkpoint)])
+    command = f"yes 'the dog a runs' | head -5000 | {translate}"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command} | head -1"], capture_output=True, text=True
     )

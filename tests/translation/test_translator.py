@@ -13,6 +13,8 @@ import pytest
 from click.testing import Result
 
 import zoo
+from tests.cli.conftest import LEARNING, train
+from tests.conftest import Once
 from tests.core.test_training import PLAIN, SMALL
 from zoo.cli import cli
 from zoo.errors import DecodingError
@@ -24,20 +26,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def folders(once: Once, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two checkpoints of different families with one target vocabulary."""
-    folder = tmp_path_factory.mktemp("translator")
-    lines = "".join(f"the dog {n} runs\tder Hund {n} rennt\n" for n in "abcdefghijklmnopqrstuvwxyz")
-    (folder / "a.tsv").write_text(lines * 20)  # an epoch's end takes longer than its few updates
-    learning = {"dropout": 0.0, "learning_rate": 5e-3, "warmup": 50, "save_every": 1000}
-    data = str(folder / "a.tsv")
-    one = zoo.train("rnnsearch-tiny", data, folder / "one", settings={**SMALL, **learning},
-                    steps=400)  # fmt: skip
+    folder = once("cli", train)
     other = {**PLAIN, "dim": 32, "feedforward_dim": 64, "encoder_layers": 1, "decoder_layers": 1,
              "tokenizer": SMALL["tokenizer"], "batch_tokens": SMALL["batch_tokens"]}  # fmt: skip
-    two = zoo.train("transformer-tiny", data, folder / "two", settings={**other, **learning},
-                    steps=150)  # fmt: skip
-    return one, two
+    two = zoo.train("transformer-tiny", str(folder / "repeated.tsv"),
+                    tmp_path_factory.mktemp("translator") / "two",
+                    settings={**other, **LEARNING}, steps=150)  # fmt: skip
+    return folder / "out", two
 
 
 @pytest.fixture(scope="session")
