@@ -170,7 +170,7 @@ def test_the_server_and_its_page_read_json(trained: Path) -> None:
     from tests.serving.browser import CHROMIUM, DRIVER, browser
     from tests.serving.client import start
 
-    with start(str(trained), PYTHONPATH=os.pathsep.join(sys.path)) as server:
+    with start(str(trained), forked=True, PYTHONPATH=os.pathsep.join(sys.path)) as server:
         (model,) = server.send("/api/models").json["models"]
         assert model["sources"] == ["text", "context"]
         asked = {"checkpoint": model["name"], "texts": [json.dumps(BOTH), "it eats"]}
