@@ -31,13 +31,15 @@ FLAGS = {
 
 @pytest.fixture(scope="module", params=FLAGS)
 def build(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, library: Path
 ) -> tuple[str, Kernels]:
     """The missing instructions, which the processor may have or not, and the kernels."""
+    if not FLAGS[request.param]:
+        return request.param, Kernels(ctypes.CDLL(str(library)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("without")))
         patch.setattr(kernel_library, "FLAGS", (*kernel_library.FLAGS, *FLAGS[request.param]))
-        library: Path = kernel_library.compile_library()
+        library = kernel_library.compile_library()
     return request.param, Kernels(ctypes.CDLL(str(library)))
 
 
