@@ -20,7 +20,7 @@ from tests.interop.huggingface import marian
 from tests.serving.browser import CHROMIUM, DRIVER, MISSING, browser
 from tests.serving.client import Running, start
 from tests.serving.conftest import CAPTIONS, CARDS
-from zoo.data.languages import find_language, language_name, short_codes
+from zoo.data.languages import find_language, language_name, same_language, short_codes
 from zoo.errors import DecodingError
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import Registry, default_registry
@@ -77,6 +77,14 @@ def test_codes_with_a_country_and_other_names_are_known(
     assert find_language(given, codes) == meant
     with pytest.raises(DecodingError, match="'zh_CN' is ambiguous: it may be zho_Hans or zho_Hant"):
         find_language("zh_CN", CODES)
+
+
+def test_two_names_are_of_one_language_in_either_order() -> None:
+    same = [("en", "eng_Latn"), ("pt-BR", "pt"), ("English", "en"), ("Deutsch", "deu_Latn")]
+    for one, other in (*same, ("xx", "XX"), ("sr", "srp_Latn_RS")):
+        assert same_language(one, other)
+        assert same_language(other, one)
+    assert not any(same_language(*pair) for pair in (("en", "de"), ("xx", "yy"), ("", "en")))
 
 
 def test_short_codes_are_those_that_mean_one_language() -> None:

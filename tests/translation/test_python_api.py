@@ -211,6 +211,17 @@ def test_what_is_shown_of_a_translator(translator: zoo.Translator) -> None:
     assert zoo.load(NUMBERS, device=torch.device("cpu")).device == translator.device
 
 
+def test_one_language_is_known_by_the_names_that_tags_of_several_are(
+    translator: zoo.Translator,
+) -> None:
+    plain = translator.translate("twenty-one")
+    for source, target in (("en-US", "fr_FR"), ("eng_Latn", "fra"), ("Anglais", "Französisch")):
+        chosen = {"source_lang": source, "target_lang": target}
+        assert translator.translate("twenty-one", **chosen) == plain
+    with pytest.raises(DecodingError, match=r"no language 'de-AT' can be chosen: .* reads en"):
+        translator.translate("twenty-one", source_lang="de-AT")
+
+
 def test_evaluate_scores_as_the_command_does(
     translator: zoo.Translator, run: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -190,8 +190,11 @@ def find_language(given: str, codes: Collection[str]) -> str:
 
 def same_language(one: str, other: str) -> bool:
     """Return whether two names or codes are those of one language."""
-    group = _groups().get(one.casefold(), frozenset([one.casefold()]))
-    return other.casefold() in group or _language(other) in group
+    first, second = (
+        named_language(each) or named_language(_language(each)) or each.casefold()
+        for each in (one, other)
+    )
+    return first == second
 
 
 def _language(code: str) -> str:

@@ -70,8 +70,12 @@ def _first(given: str, codes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_only(given: str, languages: Sequence[str], does: str) -> None:
-    """Check a choice where there is none."""
-    if not any(same_language(given, language) for language in languages):
+    """Check a choice where there is none.
+
+    Raises:
+        DecodingError: it is another language, or is ambiguous.
+    """
+    if find_language(given, languages) not in languages:
         known = ", ".join(languages) or "one language, which is not recorded"
         raise DecodingError(
             f"no language {given!r} can be chosen", f"the checkpoint {does} {known}"
