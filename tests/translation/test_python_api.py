@@ -236,6 +236,7 @@ def test_evaluate_scores_as_the_command_does(
     }
     with pytest.raises(DataError, match=r"validation, is empty\. Name another"):
         translator.evaluate(str(short), "validation")
+    assert translator.evaluate(str(short), "all", limit=10**30).sentences == 1
     exact = translator.evaluate([("one", translator.translate("one")), ("two", "x")])
     assert exact.by_name["exact_match"].value == 50
     wrong: tuple[Any, ...] = (5, [("one", 5)], ["ab"], np.array("a"))

@@ -110,6 +110,11 @@ def items_to_score(pairs: Iterable[tuple[str, str]], several_references: bool) -
     return [Item(source, tuple(each)) for source, each in targets.items()]
 
 
+def _first(pairs: Iterable[tuple[str, str]], limit: int | None) -> Iterable[tuple[str, str]]:
+    """Return the first pairs; `islice` refuses larger limits than the system's largest number."""
+    return islice(pairs, limit and min(limit, sys.maxsize))
+
+
 def read_items(
     dataset: Dataset, split: str | None, limit: int | None, several_references: bool = False
 ) -> tuple[str, list[Item]]:
@@ -126,7 +131,7 @@ def read_items(
         DataError: there is no such split, or it is empty.
     """
     split = split or dataset.scored_split
-    pairs = islice(dataset.stream(split), limit)
+    pairs = _first(dataset.stream(split), limit)
     items = items_to_score(pairs, several_references or dataset.several_references)
     if not items:
         why = f"{dataset.name}, {split}, is empty"
@@ -170,7 +175,7 @@ def given_items(
     if split is not None:
         why = f"split {shown(split)} is of a dataset, and pairs are given"
         raise DataError("these pairs cannot be read", why)
-    items = items_to_score(islice(checked_pairs(data), limit and min(limit, sys.maxsize)), False)
+    items = items_to_score(_first(checked_pairs(data), limit), False)
     if not items:
         raise DataError("nothing to score", "there are no pairs")
     return items, (), ("", "")
