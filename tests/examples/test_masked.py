@@ -179,6 +179,17 @@ def test_options_that_it_follows(trained: Path) -> None:
         translator.translate(TEXT, max_length=1)
 
 
+def test_tokens_that_cannot_be_banned_are_no_fault_of_the_network(trained: Path) -> None:
+    translator = zoo.load(trained)
+    size = translator.checkpoint.target_tokenizer.size
+    for token in (-1, size, 10**6):
+        why = f"cannot ban token {token}: the vocabulary's ids are 0 to {size - 1}"
+        with pytest.raises(DecodingError, match=why):
+            translator.translate(TEXT, banned=(token,))
+    with pytest.raises(DecodingError, match=r"no translation is possible: .* ban every token"):
+        translator.translate(TEXT, banned=tuple(range(size)))
+
+
 def test_options_that_it_cannot_follow_are_refused_in_one_line(trained: Path, run: Run) -> None:
     done = run("translate", trained, TEXT, "--beam", 3, "--length-penalty", 1, "--prefix", "chat")
     assert done.exit_code == 1

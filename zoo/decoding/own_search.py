@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from zoo.decoding.options import Hypothesis, Search, search_options
-from zoo.decoding.processors import NEVER
+from zoo.decoding.pipeline import check_banned
+from zoo.decoding.processors import BannedTokens
 from zoo.decoding.ranking import not_a_number
 from zoo.decoding.task import Task, full_precision, target_limits
 from zoo.errors import DecodingError
@@ -27,7 +28,7 @@ def own_search(
 
     Raises:
         DecodingError: options are given that only a search by steps can follow, all of them named;
-            or a score is not a number.
+            a banned token is not in the vocabulary, or all are banned; or a score is not a number.
     """
     changed = [
         f"`{option.flag}`"
@@ -47,7 +48,9 @@ def own_search(
         raise DecodingError("`--max-length 1` has no room for a token", "the end token counts")
     if options.max_length is not None:
         limits = limits.clamp(max=options.max_length)
-    banned = torch.tensor([*NEVER, *options.banned], device=task.mask.device)
+    never = BannedTokens.create(task, options).banned
+    check_banned(never, model.target_vocab)
+    banned = torch.tensor(never, device=task.mask.device)
     with blaming_network(model):
         tokens, log_probs = model.decode(task.memory, limits, banned)
         whole = tokens.shape == log_probs.shape and tokens.shape[:1] == (len(task),)
@@ -61,5 +64,8 @@ def own_search(
         score = sum(values)
         if math.isnan(score):
             raise not_a_number()
+        if score == -math.inf:
+            why = "the search options ban every token"
+            raise DecodingError("no translation is possible", why, "Ban fewer tokens")
         hypotheses.append([Hypothesis(tuple(row[:length]), score, finished=True, rank_score=score)])
     return hypotheses

@@ -107,15 +107,7 @@ class Pipeline:
         return scores
 
     def _check(self, p: LogitsProcessor[Any], banned: Collection[int], vocab: int) -> None:
-        outside = sorted(token for token in banned if not 0 <= token < vocab)
-        if outside:
-            name = self._names.get(id(p), "")
-            raise DecodingError(
-                f"processor {name} cannot ban token {outside[0]}" if name
-                else f"cannot ban token {outside[0]}",
-                f"the vocabulary's ids are 0 to {vocab - 1:,}",
-                "Change its options, or leave it out" if name else "",
-            )  # fmt: skip
+        check_banned(banned, vocab, self._names.get(id(p), ""))
 
     def _no_token(self, states: States, rows: Rows) -> DecodingError:
         """Return the error for rows of which every first token is banned; it names who did it."""
@@ -169,6 +161,22 @@ class Pipeline:
     def best(self, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
         """Return the n best hypotheses of one sentence, best first."""
         return best(hypotheses, self.options)
+
+
+def check_banned(banned: Collection[int], vocab: int, name: str = "") -> None:
+    """Make sure that banned tokens are in the vocabulary; `name` is the processor's, if it has one.
+
+    Raises:
+        DecodingError: one is not.
+    """
+    outside = sorted(token for token in banned if not 0 <= token < vocab)
+    if outside:
+        raise DecodingError(
+            f"processor {name} cannot ban token {outside[0]}" if name
+            else f"cannot ban token {outside[0]}",
+            f"the vocabulary's ids are 0 to {vocab - 1:,}",
+            "Change its options, or leave it out" if name else "",
+        )  # fmt: skip
 
 
 def dead_ends(scores: Tensor) -> Tensor:
