@@ -282,6 +282,17 @@ def test_tsv_whose_first_line_names_the_columns_is_refused(header: str, tmp_path
     assert " and ".join(header.split("\t")) in str(caught.value)
 
 
+def test_runs_of_spaces_in_the_first_line_of_a_table_are_single_spaces(tmp_path: Path) -> None:
+    """Of a thousand in a row, the search for a language in brackets had not ended in an hour."""
+    file, spaces = tmp_path / "p.tsv", " " * 1_000
+    file.write_text("Source   text\tTARGET  (fr)\n" + "one two\tun deux\n" * 5)
+    with pytest.raises(DataError, match=r"first line, Source text and TARGET \(fr\)"):
+        list(zoo.read_tsv(file))
+    first = Pair(f"a{spaces}({spaces}b", f"c ({spaces}")
+    file.write_text("\t".join(first) + "\n" + "one two\tun deux\n" * 5)
+    assert next(iter(zoo.read_tsv(file))) == first
+
+
 @pytest.mark.parametrize(
     "first",
     [

@@ -109,7 +109,8 @@ def _check_no_header(file: Path, rows: Sequence[Sequence[str]]) -> None:
     Raises:
         DataError: it is not.
     """
-    names = [cell.strip() for cell in rows[0][:2]] if rows else []
+    # With single spaces: in runs of them, `IN_BRACKETS` would have too many ways to match.
+    names = [" ".join(cell.split()) for cell in rows[0][:2]] if rows else []
     first = [row[0].strip() for row in rows[1:]]
     several = sum(" " in cell or cell.endswith(MARKS) for cell in first)
     roles = all(len(name) > SHORT_NAME and name.casefold() in ROLES for name in names)
