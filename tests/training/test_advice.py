@@ -257,6 +257,21 @@ def test_zoo_train_prints_choices_scores_and_commands_that_work(
         assert again.exit_code == 0, again.output
 
 
+def test_a_turn_of_a_dialogue_is_a_text_to_translate_and_no_option(
+    parallel: Path, tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    source = parallel.with_suffix(".en")
+    source.write_text("".join(f"-{line}\n" for line in source.read_text().splitlines()))
+    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    out = tmp_path / "a"
+    done = run("train", "rnnsearch-tiny", "--data", f"{parallel}:en-de", "--out", out,
+               "--steps", "1", *settings)  # fmt: skip
+    (command,) = re.findall(r"^  zoo (translate .*)", done.output, re.MULTILINE)
+    assert " -- " in command
+    again = run(*shlex.split(command))
+    assert again.exit_code == 0, again.output
+
+
 def test_python_shows_progress_where_somebody_watches(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

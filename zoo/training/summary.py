@@ -135,8 +135,9 @@ def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
     if validated and plan.limit is not None and "all" in splits:
         score = ()  # of all pairs of the files, others are held out
     serve = () if config.features else (f"zoo serve {folder}",)
+    is_text = "-- " if text.startswith("-") else ""  # else it would be an option
     return (
-        f"zoo translate {folder} {shlex.quote(text)}",
+        f"zoo translate {folder} {is_text}{shlex.quote(text)}",
         *score,
         *serve,
     )
