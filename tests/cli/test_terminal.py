@@ -182,6 +182,11 @@ def test_formulas_are_readable(formula: str, text: str) -> None:
     assert plain(formula).strip() == text
 
 
+def test_a_formula_that_is_nested_too_deeply_stays_as_it_is() -> None:
+    for deep in ("{" * 3000, r"\hat" * 3000, "^" * 3000):
+        assert readable(f"Of $x_1$, ${deep}$.") == f"Of x₁, ${deep}$."
+
+
 def test_no_formula_of_a_card_keeps_its_markup() -> None:
     registry = default_registry()
     for architecture in registry.architectures.values():

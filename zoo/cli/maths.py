@@ -34,9 +34,18 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$`])\$([^$\n]+(?:\n[^$\n]+)?)\$", re
 
 
 def readable(markdown: str) -> str:
-    """Return Markdown with its formulas as plain text; displayed ones become indented blocks."""
+    """Return Markdown with its formulas as plain text; displayed ones become indented blocks.
+
+    One that is nested too deeply, as in a card that was pulled, stays as it is.
+    """
 
     def replace(match: re.Match[str]) -> str:
+        try:
+            return as_markdown(match)
+        except RecursionError:
+            return match[0]
+
+    def as_markdown(match: re.Match[str]) -> str:
         if match[1] is None:
             return re.sub(r"([*_`\[\]])", r"\\\1", plain(match[2]))
         lines = (re.sub(" {2,}", _gap, line).strip() for line in plain(match[1]).split("\n"))
