@@ -261,6 +261,10 @@ def test_a_published_card_installs_the_packages_of_tokenizers_too(
     address = f"file://{tmp_path}/hub"
     push(folder, address)
     assert "\npip install zoo-gated zoo-syllables\n" in (pull(address) / "README.md").read_text()
+    of_sources = {"text": {}, "context": {**values, "package": "zoo-other"}}
+    (folder / "source.tokenizer.json").write_text(json.dumps({"sources": of_sources}))
+    push(folder, address)
+    assert "\npip install zoo-gated zoo-other\n" in (pull(address) / "README.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore:.* was written with:zoo.errors.PluginWarning")

@@ -106,10 +106,10 @@ def check_whole(folder: Path, description: Mapping[str, Any], registry: Registry
 def _packages(folder: Path, description: Mapping[str, Any]) -> str:
     """Return the packages that a checkpoint needs, those of its tokenizers too, for pip."""
     files = [folder / name for name in (SHARED, SOURCE, TARGET)]
-    needs = [
-        description["plugin"],
-        *(read_json(file, TEXT_LIMIT) for file in files if file.is_file()),
-    ]
+    tokenizers = [read_json(file, TEXT_LIMIT) for file in files if file.is_file()]
+    sources = [table for each in tokenizers if isinstance(table := each.get("sources"), dict)]
+    members = [member for table in sources for member in table.values()]
+    needs = [description["plugin"], *tokenizers, *(m for m in members if isinstance(m, dict))]
     names = dict.fromkeys(str(each.get("package", "")) for each in needs)
     return " ".join(filter(PACKAGE.fullmatch, names)) or LIBRARY
 
