@@ -44,6 +44,8 @@ class Server:
     statuses: list[int] = field(default_factory=list)
     """The answers to the next requests."""
     ranges: bool = True
+    says_size: bool = True
+    """Whether an answer with a part of a file says how long the whole is."""
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
 
@@ -72,8 +74,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
                 return
             self.send_response(206 if start else 200)
             if start:
-                size = len(content)
-                self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+                size, last = len(content), len(content) - 1
+                whole = size if state.says_size else "*"
+                self.send_header("Content-Range", f"bytes {start}-{last}/{whole}")
             self.send_header("Content-Length", str(len(content) - start))
             self.end_headers()
             end = start + state.cut.pop(0) if state.cut else len(content)
@@ -133,12 +136,23 @@ def test_the_first_lines_of_a_member_of_an_archive(server: Server, tmp_path: Pat
         fetch(replace(download, file="c", member="other.txt"), tmp_path, quiet)
 
 
+def test_a_long_line_is_one_of_the_first_lines(server: Server, tmp_path: Path) -> None:
+    head = b"a" * 200_000 + b"\nb\n"
+    server.files["/long.txt"] = head + b"c\n"
+    download = declared(server, "/long.txt", head, lines=2)
+    assert fetch(download, tmp_path, quiet)
+    assert (tmp_path / download.file).read_bytes() == head
+
+
 def test_a_lost_connection_is_continued(server: Server, tmp_path: Path) -> None:
     """At the byte after the last one that arrived; also if the server ignores ranges."""
     download = declared(server, "/plain.txt")
     server.cut = [1000, 500]
     assert fetch(download, tmp_path, quiet, wait=0)
     assert [asked for _, asked in server.asked] == [None, "bytes=1000-", "bytes=1500-"]
+    server.cut, server.says_size = [1000], False
+    assert fetch(replace(download, file="third"), tmp_path, quiet, wait=0)
+    assert server.asked[-1] == ("/plain.txt", "bytes=1000-")
     server.cut, server.ranges = [1000], False
     assert fetch(replace(download, file="other"), tmp_path, quiet, wait=0)
     assert (tmp_path / "other").read_bytes() == TEXT

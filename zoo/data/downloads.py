@@ -11,7 +11,6 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -194,10 +193,12 @@ def _start(response: Any, there: int) -> int:
 
 
 def _total(response: Any) -> int:
-    """Return the size of the whole file as the server says, or 0."""
-    match = re.search(r"/(\d+)$", response.headers.get("content-range", ""))
-    text = match[1] if match else response.headers.get("content-length", "")
-    return int(text) if text.isdigit() else 0
+    """Return the size of the whole file as the server says, or 0; a part may be of any file."""
+    if response.status_code == 206:
+        text = response.headers.get("content-range", "").rpartition("/")[2]
+    else:
+        text = response.headers.get("content-length", "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _unpack(download: Download, packed: Path, file: Path, accept_changed: bool) -> bool:
@@ -221,8 +222,15 @@ def _unpack(download: Download, packed: Path, file: Path, accept_changed: bool) 
 def _content(stream: IO[bytes], lines: int | None) -> Iterable[bytes]:
     """Return the blocks of a stream, or its first lines."""
     if lines is not None:
-        return islice(iter(lambda: stream.readline(CHUNK), b""), lines)
+        return _first_lines(stream, lines)
     return iter(lambda: stream.read(CHUNK), b"")
+
+
+def _first_lines(stream: IO[bytes], lines: int) -> Iterator[bytes]:
+    """Yield the first lines of a stream; of a long one, several blocks."""
+    while lines and (block := stream.readline(CHUNK)):
+        yield block
+        lines -= block.endswith(b"\n")
 
 
 @contextlib.contextmanager
