@@ -94,11 +94,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
     if not plan.parent and not recipe.shared_vocab:
         warnings += _large_vocabularies(sides, data)
     updates = planned_updates(recipe, batches)
-    if (
-        updates is not None
-        and name_of(recipe.schedule) in FIXED_WARMUP
-        and updates <= recipe.warmup
-    ):
+    if updates is not None and _ends_in_warmup(recipe, updates):
         warnings.append(
             f"the run ends in its warm-up: {counted(updates, 'update')}, of which the learning "
             f"rate rises over {recipe.warmup:,}. Give more updates, or lower warmup"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from zoo.data.batches import (
     Batches,
     Corpus,
+    IdPair,
     LeftOut,
     Sequences,
     encode_pairs,
@@ -59,13 +60,17 @@ class ValidationSet:
         metric: Shelf[Metric] | None = None,
         languages: tuple[str, str] = ("", ""),
     ) -> None:
-        encoded = list(encode_pairs(pairs, source, target, limits))
-        self.pairs = [
-            p for p, ids in zip(pairs, encoded, strict=True) if not isinstance(ids, LeftOut)
-        ]
-        self.sources = [without_end(ids[0]) for ids in encoded if not isinstance(ids, LeftOut)]
-        self.corpus = Corpus.encode(self.pairs, source, target, limits)
-        self.left_out = sum((ids for ids in encoded if isinstance(ids, LeftOut)), LeftOut())
+        self.pairs, self.left_out = list[Pair](), LeftOut()
+        encoded = list[IdPair]()
+        for pair, ids in zip(pairs, encode_pairs(pairs, source, target, limits), strict=True):
+            if isinstance(ids, LeftOut):
+                self.left_out += ids
+            else:
+                self.pairs.append(pair)
+                encoded.append(ids)
+        self.sources = [without_end(ids) for ids, _ in encoded]
+        sides = (Sequences.of([ids[side] for ids in encoded]) for side in (0, 1))
+        self.corpus = Corpus(*sides, LeftOut())
         self.target_tokenizer, self.limits, self.metric = target, limits, metric
         self.languages = languages
 
