@@ -216,8 +216,8 @@ def test_one_language_is_known_by_the_names_that_tags_of_several_are(
 ) -> None:
     plain = translator.translate("twenty-one")
     for source, target in (("en-US", "fr_FR"), ("eng_Latn", "fra"), ("Anglais", "Französisch")):
-        chosen = {"source_lang": source, "target_lang": target}
-        assert translator.translate("twenty-one", **chosen) == plain
+        known = translator.translate("twenty-one", source_lang=source, target_lang=target)
+        assert known == plain
     with pytest.raises(DecodingError, match=r"no language 'de-AT' can be chosen: .* reads en"):
         translator.translate("twenty-one", source_lang="de-AT")
 

@@ -69,8 +69,8 @@ class ValidationSet:
                 self.pairs.append(pair)
                 encoded.append(ids)
         self.sources = [without_end(ids) for ids, _ in encoded]
-        sides = (Sequences.of([ids[side] for ids in encoded]) for side in (0, 1))
-        self.corpus = Corpus(*sides, LeftOut())
+        source_ids, target_ids = (Sequences.of([ids[side] for ids in encoded]) for side in (0, 1))
+        self.corpus = Corpus(source_ids, target_ids, LeftOut())
         self.target_tokenizer, self.limits, self.metric = target, limits, metric
         self.languages = languages
 
