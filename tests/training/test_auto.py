@@ -17,7 +17,8 @@ from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo.training.auto import Choice, Size, UpdateTime, choose, fit
 from zoo.training.fitting import first_plan
-from zoo.training.plan import make_plan, uses_auto
+from zoo.training.plan import fixed_values, make_plan, uses_auto
+from zoo.training.recipe_layers import TOTALS
 from zoo.training.request import TrainingRequest
 from zoo.training.schedule import Progress, make_schedule
 from zoo.training.session import begin
@@ -203,6 +204,34 @@ def test_a_recipe_file_overrides_what_auto_chooses(parallel: Path, tmp_path: Pat
                       settings=TINY, steps=5)  # fmt: skip
     recipe = json.loads((again.with_name("b.run") / "run.json").read_text())["recipe"]
     assert (recipe["epochs"], recipe["steps"]) == (None, 5)
+
+
+@pytest.mark.parametrize(
+    ("in_file", "settings", "totals"),
+    [
+        ("", {"minutes": 0.1}, {"steps": 5}),
+        ("", {"recipe.epochs": 3}, {"minutes": 2.0}),
+        ("minutes = 0.1", {"steps": 5}, {}),
+        ("minutes = 0.1\nepochs = 2", {}, {"steps": 5}),
+        ("minutes = 0.1\nepochs = 2", {}, {}),
+        ("", {"minutes": 0.1, "steps": 5}, {}),
+    ],
+)
+def test_what_is_chosen_fits_the_totals_that_the_run_has(
+    registry: Registry,
+    tmp_path: Path,
+    in_file: str,
+    settings: dict[str, Any],
+    totals: dict[str, Any],
+) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text(in_file)
+    request = TrainingRequest(
+        "rnnsearch-tiny", "a.tsv", "out", recipe=str(file), settings=settings, **totals
+    )
+    recipe, fixed = make_plan(registry, request).recipe, fixed_values(registry, request)
+    for total in TOTALS:
+        assert fixed.get(total) == getattr(recipe, total), total
 
 
 def test_epochs_of_few_pairs_are_counted_right(registry: Registry) -> None:

@@ -285,15 +285,12 @@ def _file_values(request: TrainingRequest) -> dict[str, Any] | None:
 
 def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
     """Return what the recipe `auto` may not choose, by name: `MODEL.auto`, settings, totals."""
+    values, config = dict[str, Any](), dict[str, Any]()
     own = registry.recipes.get(f"{request.model}.{AUTO}", {})
-    values = {**own, **own.get("config", {})}
-    if of_file := _file_values(request):
-        is_replaced = any(request.totals.values())
-        replaced = {"config", *(TOTALS if is_replaced else ())}
-        values |= {key: value for key, value in of_file.items() if key not in replaced}
-        values |= of_file.get("config", {})
-    values |= {key.rpartition(".")[2]: value for key, value in request.overrides.items()}
-    values |= {key: value for key, value in request.totals.items() if value}
+    add_layers([own, _file_values(request) or {}], config, values)
+    values |= config
+    update(values, {key.rpartition(".")[2]: value for key, value in request.overrides.items()})
+    update(values, {key: value for key, value in request.totals.items() if value is not None})
     return {key: None if value == "none" else value for key, value in values.items()}
 
 
