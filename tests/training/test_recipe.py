@@ -299,6 +299,16 @@ def test_contradictory_values_are_rejected(
     assert not list(tmp_path.glob("a*"))
 
 
+@pytest.mark.parametrize(
+    "key", ["epochs", "batch_tokens", "batch_sentences", "accumulate", "warmup"]
+)
+def test_numbers_that_no_float_holds_are_refused(key: str) -> None:
+    """They ended in tracebacks, where a rate or a fraction is computed from them."""
+    assert getattr(Recipe.parse({key: 2**53}, "r"), key) == 2**53
+    with pytest.raises(ConfigError, match=f"{key} = 1000.*: input should be less than or equal to"):
+        Recipe.parse({key: 10**400}, "r")
+
+
 @pytest.mark.parametrize("recipe", [None, "auto"])
 def test_only_a_tuned_checkpoint_has_a_parent_to_share(
     recipe: str | None, parallel: Path, tmp_path: Path

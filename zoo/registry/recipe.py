@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from zoo.registry.config import Settings
 from zoo.registry.open_shelf import Named, name_of
@@ -45,6 +45,13 @@ OPEN = {
 """The recipe's fields that name entries, and their shelves."""
 
 
+LARGEST = 2**53
+"""The largest number of updates, tokens and the like; floats have all up to it exactly."""
+
+Count = Annotated[int, Field(gt=0, le=LARGEST)]
+"""A number of updates, tokens and the like."""
+
+
 class Recipe(Settings):
     """A complete training recipe. Every value can be set in a catalogue, a file and by `--set`.
 
@@ -60,22 +67,20 @@ class Recipe(Settings):
     target_tokenizer: Entry | None = Field(
         None, description="kind of tokenizer of the target, unless it is the source's or is shared"
     )
-    vocab_size: PositiveInt = Field(
+    vocab_size: int = Field(
         8000, ge=5, le=10_000_000, description="most entries of a vocabulary, special ones included"
     )
     shared_vocab: bool = Field(False, description="one tokenizer for source and target")
-    max_length: PositiveInt = Field(
+    max_length: Count = Field(
         256, ge=3, description="longest source or target in tokens; longer pairs are skipped"
     )
-    batch_tokens: PositiveInt = Field(
+    batch_tokens: Count = Field(
         4096, description="most tokens of a batch on its longer side, padding included"
     )
-    batch_sentences: PositiveInt | None = Field(
+    batch_sentences: Count | None = Field(
         None, description="sentences per batch, in place of batch_tokens"
     )
-    accumulate: PositiveInt = Field(
-        1, description="batches per update, whose gradients are accumulated"
-    )
+    accumulate: Count = Field(1, description="batches per update, whose gradients are accumulated")
     initialization: Entry = Field(
         "own", description="weights as the network draws them, or Xavier (Glorot) uniform"
     )
@@ -117,16 +122,18 @@ class Recipe(Settings):
         "inverse_sqrt",
         description="learning rate schedule: constant, inverse_sqrt, cosine, one_cycle or noam",
     )
-    warmup: int = Field(400, ge=0, description="updates over which the learning rate rises")
+    warmup: int = Field(
+        400, ge=0, le=LARGEST, description="updates over which the learning rate rises"
+    )
     factor: PositiveFloat = Field(1.0, description="factor of the noam schedule")
     beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the first moment")
     beta2: float = Field(0.98, ge=0, lt=1, description="Adam's decay of the second moment")
     epsilon: PositiveFloat = Field(1e-9, description="Adam's epsilon")
     clip: PositiveFloat | None = Field(1.0, description="largest norm of the whole gradient")
-    steps: PositiveInt | None = Field(None, description="stop after this many updates")
-    epochs: PositiveInt | None = Field(None, description="stop after this many epochs")
+    steps: Count | None = Field(None, description="stop after this many updates")
+    epochs: Count | None = Field(None, description="stop after this many epochs")
     minutes: PositiveFloat | None = Field(None, description="stop after this many minutes")
-    patience: PositiveInt | None = Field(
+    patience: Count | None = Field(
         None, description="stop after this many validations without improvement"
     )
     cooldown: float = Field(
@@ -146,7 +153,7 @@ class Recipe(Settings):
         lt=1,
         description="validations worse by at most this fraction count as equal; the last is chosen",
     )
-    average_last: PositiveInt = Field(
+    average_last: Count = Field(
         1, description="release the mean of the weights at this many last validations"
     )
     average_decay: float | None = Field(
@@ -158,14 +165,14 @@ class Recipe(Settings):
         lt=1,
         description="of a tuned checkpoint: the part of its weights in those that are released",
     )
-    validate_every: PositiveInt | None = Field(
+    validate_every: Count | None = Field(
         None, description="updates between validations; by default one validation per epoch"
     )
     bleu_sentences: int = Field(
         0, ge=0, description="validation sentences to translate greedily and score"
     )
     samples: int = Field(3, ge=0, description="validation sentences whose translations are shown")
-    save_every: PositiveInt = Field(
+    save_every: Count = Field(
         500, description="updates between saved states; the end of an epoch saves one after 20"
     )
     seed: int = Field(
