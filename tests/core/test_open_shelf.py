@@ -113,6 +113,24 @@ def test_wrong_names_and_options_are_faults(visitor: Registry, named: Any, messa
 
 
 @pytest.mark.parametrize(
+    ("key", "name", "option", "wrong"),
+    [
+        ("augmentations", "word_dropout", "probability", (-0.1, 1.0, 15.0)),
+        ("augmentations", "bpe_dropout", "probability", (-0.1, 1.0, 15.0)),
+        ("objective", "r_drop", "alpha", (-1.0,)),
+    ],
+)
+def test_an_option_has_the_bounds_of_the_recipe_key_of_its_meaning(
+    registry: Registry, key: str, name: str, option: str, wrong: tuple[float, ...]
+) -> None:
+    for value in (0.0, 0.99):
+        assert not unknown_names(registry, {key: [{"name": name, option: value}]})
+    for value in wrong:
+        (fault,) = unknown_names(registry, {key: [{"name": name, option: value}]})
+        assert f"{option} = {value}: input should be" in fault
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("absent", "zoo_visitor:absent gave AttributeError: module 'zoo_visitor' has no "),

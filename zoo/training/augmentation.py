@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from zoo.data.batches import Corpus
@@ -19,6 +20,9 @@ from zoo.training.setup import Setup
 
 SHORT = ("bpe_dropout", "word_dropout")
 """The recipe's keys that are short for an augmentation of that name and its probability."""
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+"""That of a change; the recipe's short keys have the same bounds."""
 
 
 class Augmentation:
@@ -110,7 +114,7 @@ def chosen_augmentations(recipe: Recipe) -> Sequence[Named]:
 class WordDropout(Augmentation):
     """Replaces words of either side by the unknown token (Bowman et al. 2016, section 3.1)."""
 
-    def __init__(self, setup: Setup, probability: float) -> None:
+    def __init__(self, setup: Setup, probability: Probability) -> None:
         self.probability = probability
 
     def batch(self, source: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +134,7 @@ class WordDropout(Augmentation):
 class BPEDropout(Augmentation):
     """Segments words differently in each epoch, skipping BPE merges (Provilkov et al. 2020)."""
 
-    def __init__(self, setup: Setup, probability: float) -> None:
+    def __init__(self, setup: Setup, probability: Probability) -> None:
         for tokenizer in (setup.source_tokenizer, setup.target_tokenizer):
             try:
                 tokenizer.merges()

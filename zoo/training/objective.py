@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from zoo.data.batches import Batch
@@ -69,7 +70,9 @@ class RDrop(CrossEntropy):
     `alpha` times the `symmetric_kl` of the two distributions.
     """
 
-    def __init__(self, setup: Setup, network: Seq2Seq, alpha: float) -> None:
+    def __init__(
+        self, setup: Setup, network: Seq2Seq, alpha: Annotated[float, Field(ge=0)]
+    ) -> None:
         super().__init__(setup, network)
         self.alpha = alpha
 
