@@ -134,7 +134,7 @@ def test_list_shows_the_options_of_an_entry(run: Run) -> None:
     assert options["metric"]["type"] == "'chrf' or 'bleu'"
     assert options["longest"]["type"] == "int, ≥ 1 or null"
     shown = run("list", "augmentations", "bpe_dropout").stdout
-    assert re.search(r"probability +float +required", shown)
+    assert re.search(r"probability +float, ≥ 0, < 1 +required", shown)
     assert "no options of its own" in run("list", "schedules", "cosine").stdout
     assert "transformer-6x6" not in run("list", "models", "transformer-tiny").stdout
     patterned = json.loads(run("list", "models", "transformer-*", "--json").stdout)["models"]
