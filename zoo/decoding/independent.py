@@ -114,7 +114,7 @@ class _Batch(Steps[Memory, State]):
             self.may_take_several = False
             return False
         self.state = steps.state
-        for token, score in zip(steps.tokens.T, steps.scores.T, strict=True):
+        for token, score in zip(steps.tokens.unbind(1), steps.scores.unbind(1), strict=True):
             self.states = self.pipeline.update(self.states, self.token, {})
             self.token, self.score = token, self.score + score
             self._write()
