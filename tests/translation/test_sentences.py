@@ -151,6 +151,11 @@ def test_lines_in_no_language_are_read_one_by_one_if_training_had_no_more() -> N
     assert "\n" not in translator.translate(made.source, split=False)
     tasks = zoo.load(CARDS / "transformer-tiny.tasks")
     assert tasks.translate("date: May 3, 2021\nMay 4, 2021") == "2021-05-03\n2021-05-04"
+    each = "date: May 3, 2021\n\n DATE: May 4, 2021\ndate:"
+    tagged = tasks.translate(each, details=True, alignment=True)
+    assert tagged.text.startswith("2021-05-03\n\n2021-05-04\n")
+    assert tagged.source == each
+    assert {s for s, _ in tagged.alignment or ()} <= {1, 2, 3, 5, 6, 7, 8}
 
 
 def test_lines_and_pieces_without_letters() -> None:

@@ -100,8 +100,8 @@ class Steps(Generic[Memory, State]):
     ) -> tuple[Seq2Seq[Memory, State], list[int], int] | None:
         """Return what may take up to `most` steps from a position on, what is banned, and how many.
 
-        None if the network cannot, if rows differ in what is banned, or if it stays so for fewer
-        than `least` steps.
+        None if the network cannot, if rows differ in what is banned, or if that changes within
+        `least` steps.
         """
         count = min(MOST_STEPS, MOST_OF_ROWS // max(len(self.token), 1), most)
         if count < least or not self.may_take_several or self.pipeline.changes_scores:

@@ -31,7 +31,7 @@ from zoo.translation.sentences import (
     usual_splitter,
 )
 from zoo.translation.spelling import Spelling
-from zoo.translation.tasks import leading_task
+from zoo.translation.tasks import leading_task, without_tags
 from zoo.translation.translation import Prefix
 from zoo.translation.white_space import SEVERAL_SPACES, SPACES, as_read, lines_of
 
@@ -165,7 +165,7 @@ class SourceReader:
         by_line = by_line and split is None and not several and self._know_one_line
         for index, text in texts:
             typed, tag = ("", "") if prefix or several else self.leading_tag(text)
-            own = text[len(typed) :] if typed else text  # a slice would be plain text
+            own = without_tags(text, self.leading_tag) if typed else text
             of_text = self._pieces(own, split, prefix)
             of_text = lines_of(own) if by_line and "\n" in own.strip() else of_text
             pieces += [(index, prefix or tag, piece) for piece in of_text]

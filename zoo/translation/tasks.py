@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from zoo.checkpoint.checkpoint import Checkpoint
@@ -19,6 +19,23 @@ def leading_task(text: str, tasks: Iterable[str]) -> tuple[str, str]:
     if match is None or match.lastindex is None:
         return "", ""
     return match[0], _longest_first(tasks)[match.lastindex - 1]
+
+
+def without_tags(text: str, leading: Callable[[str], tuple[str, str]]) -> str:
+    """Return a text without the tag that it begins with, also where later lines begin with it.
+
+    Args:
+        text: the text.
+        leading: returns the tag that a text begins with, as typed and as it is read.
+    """
+    typed, tag = leading(text)
+    first, *lines = text[len(typed) :].splitlines(keepends=True) or [""]
+
+    def without(line: str) -> str:
+        again, other = leading(line)
+        return line[len(again) :] if other == tag and len(again) < len(line) else line
+
+    return "".join([first, *map(without, lines)])
 
 
 @functools.lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ def aligned_as_typed(one: Translation, tag: str, parts: Sequence[Part]) -> Trans
         tag: what its source begins with, before the parts.
         parts: what was read of it.
     """
-    if not one.alignment or not any(part.respelled for part in parts):
+    if not one.alignment:
         return one
     read = words_of(tag + "".join(part.space + part.text for part in parts))
     typed = words_of(one.source)
