@@ -80,17 +80,21 @@ class Pipeline:
         return sorted(banned) if len(banned) < vocab else None
 
     def lasting_bans(
-        self, position: int, states: States, vocab: int
+        self, position: int, states: States, vocab: int, least: int
     ) -> tuple[list[int], int] | None:
         """Return what `bans` returns, and for how many positions, this one included.
+
+        None if it is not known to last for the `least` number of positions.
 
         Raises:
             DecodingError: a banned token is not in the vocabulary.
         """
         pairs = zip(self.processors, states, strict=True)
         count = min((p.bans_last(position, state) for p, state in pairs), default=FOREVER)
-        banned = self.bans(position, states, vocab)
-        return None if banned is None else (banned, max(count, 1))
+        count = max(count, 1)
+        if count < least or (banned := self.bans(position, states, vocab)) is None:
+            return None
+        return banned, count
 
     def process(self, states: States, rows: Rows) -> Tensor:
         """Return the scores of the next token, (rows, V), −inf for banned tokens.

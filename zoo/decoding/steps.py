@@ -109,8 +109,8 @@ class Steps(Generic[Memory, State]):
         if (network := self.task.taking(method)) is None:
             return None
         states = self.pipeline.update(self.states, self.token, {})
-        lasting = self.pipeline.lasting_bans(position, states, network.target_vocab)
-        if lasting is None or lasting[1] < least:
+        lasting = self.pipeline.lasting_bans(position, states, network.target_vocab, least)
+        if lasting is None:
             return None
         if self.task.on_step is not None:
             self.task.on_step()
@@ -180,9 +180,8 @@ class Steps(Generic[Memory, State]):
         if position == 1:
             first = self.pipeline.bans(1, self.states, vocab)
             return None if first is None else (tuple(first), 1)
-        lasting = self.pipeline.lasting_bans(position, self.states, vocab)
+        lasting = self.pipeline.lasting_bans(position, self.states, vocab, least=2)
         if lasting is None:
             return None
         banned, most = tuple(lasting[0]), lasting[1]
-        is_worth_it = most >= FEWEST_TURNS or (most > 1 and banned in recorded)
-        return (banned, most) if is_worth_it else None
+        return (banned, most) if most >= FEWEST_TURNS or banned in recorded else None

@@ -156,18 +156,16 @@ class SourceReader:
     def _leads_and_pieces(
         self, texts: Iterable[tuple[int, str]], split: Split | None, prefix: str, by_line: bool
     ) -> list[_LedPiece]:
-        """Return each text's pieces with its index, and with what every part of it begins with.
+        """Return each text's pieces with its index, and the prefix or tag that they begin with.
 
-        That is the prefix, or the tag that the text begins with. `by_line`: whether a text that is
-        not split is read line by line, if no source of training had more than one.
+        `by_line`: whether texts that are not split are read by lines, if training had single ones.
         """
         pieces, several = [], self.several
         by_line = by_line and split is None and not several and self._know_one_line
         for index, text in texts:
             typed, tag = ("", "") if prefix or several else self.leading_tag(text)
-            own = without_tags(text, self.leading_tag) if typed else text
-            of_text = self._pieces(own, split, prefix)
-            of_text = lines_of(own) if by_line and "\n" in own.strip() else of_text
+            own = without_tags(text[len(typed) :], tag, self.leading_tag) if typed else text
+            of_text = self._pieces(own, split, prefix, by_line)
             pieces += [(index, prefix or tag, piece) for piece in of_text]
         return pieces
 
@@ -239,7 +237,7 @@ class SourceReader:
             advice,
         )
 
-    def _pieces(self, text: str, split: Split | None, prefix: str) -> list[Piece]:
+    def _pieces(self, text: str, split: Split | None, prefix: str, by_line: bool) -> list[Piece]:
         if isinstance(text, Features) and not self.checkpoints[0].config.features:
             raise DecodingError("these are feature vectors", "the model reads text", "Give a text")
         if isinstance(text, Sources) and len(self.checkpoints[0].config.sources) == 1:
@@ -249,7 +247,9 @@ class SourceReader:
         if prefix and isinstance(text, Features | Sources):
             raise DecodingError("a source prefix needs texts", "these are other sources")
         text = text if self.several else self._respeller.composed(text)
-        return [Piece("", text)] if split is None else split_sentences(text, split)
+        if split is not None:
+            return split_sentences(text, split)
+        return lines_of(text) if by_line and "\n" in text.strip() else [Piece("", text)]
 
     def tensors(self, parts: Sequence[Part]) -> list[tuple[Tensor, Tensor]]:
         """Return each checkpoint's source tokens and mask, (parts, length), on its device.

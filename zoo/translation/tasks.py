@@ -21,19 +21,19 @@ def leading_task(text: str, tasks: Iterable[str]) -> tuple[str, str]:
     return match[0], _longest_first(tasks)[match.lastindex - 1]
 
 
-def without_tags(text: str, leading: Callable[[str], tuple[str, str]]) -> str:
-    """Return a text without the tag that it begins with, also where later lines begin with it.
+def without_tags(text: str, tag: str, leading: Callable[[str], tuple[str, str]]) -> str:
+    """Return a text without a tag at the beginning of lines after the first.
 
     Args:
-        text: the text.
-        leading: returns the tag that a text begins with, as typed and as it is read.
+        text: what follows the tag that it begins with.
+        tag: that tag, as it is read.
+        leading: returns the tag that a line begins with, as typed and as it is read.
     """
-    typed, tag = leading(text)
-    first, *lines = text[len(typed) :].splitlines(keepends=True) or [""]
+    first, *lines = text.splitlines(keepends=True) or [""]
 
     def without(line: str) -> str:
-        again, other = leading(line)
-        return line[len(again) :] if other == tag and len(again) < len(line) else line
+        typed, other = leading(line)
+        return line[len(typed) :] if other == tag and len(typed) < len(line) else line
 
     return "".join([first, *map(without, lines)])
 

@@ -346,9 +346,13 @@ def _join(
     )
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, as `word_indices` counts them."""
+    return text.replace("▁", " ").split()
+
+
 def _words(text: str) -> int:
-    """Return the number of words of a text, as `word_indices` counts them."""
-    return len(text.replace("▁", " ").split())
+    return len(words_of(text))
 
 
 def _words_before(text: str) -> int:

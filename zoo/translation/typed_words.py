@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from zoo.translation.parts import Part
-from zoo.translation.translation import Translation
+from zoo.translation.translation import Translation, words_of
 
 
 def aligned_as_typed(one: Translation, tag: str, parts: Sequence[Part]) -> Translation:
@@ -26,11 +26,6 @@ def aligned_as_typed(one: Translation, tag: str, parts: Sequence[Part]) -> Trans
     indices = indices_of(read, typed)
     others = tuple(other._replace(alignment=_counted(other, indices)) for other in one.alternatives)
     return one._replace(alignment=_counted(one, indices), alternatives=others)
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text, as alignments count them."""
-    return text.replace("\u2581", " ").split()
 
 
 def indices_of(read: Sequence[str], typed: Sequence[str]) -> list[int]:
