@@ -33,7 +33,7 @@ FIRST = re.compile(r"(?<!\w)1(?:er|\u00ba|st)\b")
 """The first day of a month."""
 
 MARKS = 16
-"""The most tokens that are read of what has no letters."""
+"""The most tokens that are read of what stays as it is."""
 
 Key = tuple[int, int]
 """That of a part."""
@@ -42,14 +42,16 @@ Ranked = list[Translation]
 """The translations of a part, the best first."""
 
 
-def shortened(parts: Iterable[Part]) -> list[Part]:
-    """Return parts of which those without letters have few tokens, for each checkpoint.
+def shortened(parts: Iterable[Part], between: bool) -> list[Part]:
+    """Return parts of which those that stay as they are have few tokens, for each checkpoint.
 
-    They stay as they are, and a network may write thousands of tokens for a thousand marks.
+    A network may write thousands of tokens for a thousand marks. `between` two languages, addresses
+    stay, too.
     """
+    are_unread = stays if between else is_wordless
     return [
         part._replace(tokens=tuple(each[:MARKS] for each in part.tokens))
-        if is_wordless(part.text)
+        if are_unread(part.text)
         else part
         for part in parts
     ]

@@ -200,10 +200,8 @@ class TextSearch:
     ) -> Iterator[tuple[int, Translation]]:
         """Translate texts, given with their indices, after so many others."""
         nonempty = ((i, text) for i, text in texts if text.strip())
-        limits = request.long_texts, request.max_source_length
-        parts = self.reader.parts(
-            nonempty, *limits, split, request.source_prefix, respell=request.split
-        )
+        how = request.long_texts, request.max_source_length, split, request.source_prefix
+        parts = self.reader.parts(nonempty, *how, respell=request.split)
         about, languages = self.checkpoint.about, self.checkpoint.about.target_languages
         between = bool(about.source_languages and languages) and not self.reader.read_whole
 
@@ -212,7 +210,8 @@ class TextSearch:
                 request.on_batch(done + int(len(texts) * share))
 
         stays = self._copies(request) and (between or about.single_words)
-        by_part = self._translate_parts(shortened(parts) if stays else parts, request, progress)
+        read_parts = shortened(parts, between) if stays else parts
+        by_part = self._translate_parts(read_parts, request, progress)
         if stays and between:
             by_part |= copied(
                 parts,
