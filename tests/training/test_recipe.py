@@ -22,7 +22,7 @@ from zoo.registry.events import Callback, Note, Validation
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
 from zoo.training.initialization import xavier_uniform
-from zoo.training.optimizer import make_optimizer
+from zoo.training.optimizer import clip_gradients, make_optimizer
 from zoo.training.parts import Parts
 from zoo.training.plan import Plan, make_plan
 from zoo.training.request import TrainingRequest
@@ -78,6 +78,26 @@ def test_optimizers_match_their_papers(name: str) -> None:
         optimizer.step()
     for n in picked:
         torch.testing.assert_close(parameters[n].detach(), expected[n], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9999999, 1.0, 1.0000001, 1.5, math.nan, math.inf])
+def test_gradients_are_clipped_as_torch_clips_them(share: float) -> None:
+    """With norms about the largest; those within it are not written to, and no multiple of 1."""
+    gradients = [torch.randn(40, 30), torch.randn(7), torch.randn(1, 2, 3)]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    weights = [[torch.nn.Parameter(torch.zeros_like(g)) for g in gradients] for _ in range(2)]
+    for each in weights:
+        for weight, gradient in zip(each, gradients, strict=True):
+            weight.grad = gradient / norm * share
+        each.append(torch.nn.Parameter(torch.zeros(2)))  # without a gradient
+    own, other = weights
+    made = [clip_gradients(iter(own), 1.0), torch.nn.utils.clip_grad_norm_(other, 1.0)]
+    assert torch.equal(made[0].nan_to_num(-1), made[1].nan_to_num(-1))
+    for one, expected in zip(own[:-1], other, strict=False):
+        assert one.grad is not None
+        assert expected.grad is not None
+        assert torch.equal(one.grad.nan_to_num(-1), expected.grad.nan_to_num(-1))
+        assert bool(one.grad._version) == (not share < 0.999)
 
 
 def test_training_does_not_import_the_compiler() -> None:

@@ -17,7 +17,7 @@ from zoo.training.auto import PATIENCE, Choice, Size, UpdateTime, choose, fit, s
 from zoo.training.data import TrainingData
 from zoo.training.initialization import build_network
 from zoo.training.objective import TrainingLoss
-from zoo.training.optimizer import make_optimizer
+from zoo.training.optimizer import clip_gradients, make_optimizer
 from zoo.training.plan import Plan, fixed_values, make_plan, uses_auto
 from zoo.training.precision import synchronize
 from zoo.training.recipe_layers import TOTALS
@@ -139,5 +139,5 @@ def _update(
     computed = loss(batch)
     (computed.total / computed.tokens).backward()
     if clip is not None:
-        torch.nn.utils.clip_grad_norm_(loss.parameters(), clip)
+        clip_gradients(loss.parameters(), clip)
     optimizer.step()

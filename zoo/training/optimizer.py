@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
+from zoo.training.sharding import is_sharded_tensor
 
 ParameterGroups = list[dict[str, Any]]
 
@@ -60,6 +62,19 @@ def adam(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
 def adamw(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
     """Return AdamW (Loshchilov & Hutter 2019, algorithm 2): weight decay beside the gradient."""
     return Adam(groups, **_options(recipe), decoupled_weight_decay=True)
+
+
+def clip_gradients(weights: Iterable[nn.Parameter], most: float) -> Tensor:
+    """Scale gradients so that their norm is at most `most`; return the norm before, a scalar.
+
+    As `torch.nn.utils.clip_grad_norm_`, which also multiplies by 1. A CPU saves that pass.
+    """
+    weights = list(weights)
+    norm = get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+    is_known = norm.device.type == "cpu" and not is_sharded_tensor(norm)
+    if not (is_known and most / (norm + 1e-6) >= 1):  # as torch computes the factor
+        clip_grads_with_norm_(weights, most, norm)
+    return norm
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from zoo.training.data import TrainingData
 from zoo.training.environment import training_environment
 from zoo.training.failures import blaming, explain_failures, not_finite, one_report
 from zoo.training.objective import TrainingLoss
-from zoo.training.optimizer import make_optimizer
+from zoo.training.optimizer import clip_gradients, make_optimizer
 from zoo.training.parts import Parts
 from zoo.training.passes import make_passes
 from zoo.training.plan import Plan
@@ -212,7 +212,7 @@ class Trainer:
             total = total + mean
             window.add_own(own, weight / tokens)
         if recipe.clip is not None:
-            norm = torch.nn.utils.clip_grad_norm_(self.loss.parameters(), recipe.clip)
+            norm = clip_gradients(self.loss.parameters(), recipe.clip)
             window.norms.append(self.group.to_local(norm))
         with blaming(self.data.setup.registry.optimizers, name_of(recipe.optimizer)):
             optimizer.step()
