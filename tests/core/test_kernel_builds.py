@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import platform
 import shutil
 from pathlib import Path
@@ -24,7 +25,7 @@ pytestmark = [
 
 FLAGS = {
     "nothing": (),
-    "amx": ("-U__AMX_INT8__", "-U__AMXINT8__"),  # flags that every compiler knows
+    "amx": ("-U__AMX_INT8__", "-U__AMXINT8__", "-U__F16C__"),  # flags that every compiler knows
     **{name: (f"-mno-{name}",) for name in ("avx512vnni", "avx512f", "avx2")},
 }
 
@@ -82,6 +83,36 @@ def test_products(build: tuple[str, Kernels], inputs: int, outputs: int) -> None
         expected = sums * of_rows.double() * scales.double() + bias.double()
         result = kernels.product(x, narrow, bias)
         torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [1, 72, 130])
+def test_numbers_of_float16_have_the_products_of_float32(
+    build: tuple[str, Kernels], outputs: int
+) -> None:
+    """Bit for bit: with one more row that float16 does not hold, all are kept in float32."""
+    missing, kernels = build
+    torch.manual_seed(outputs)
+    weight, bias = torch.randn(outputs, 37).half().float(), torch.randn(outputs + 1)
+    weight[0, :6] = torch.tensor([65504.0, -0.0, 2**-24, -(2**-14), 2**-14 - 2**-24, 1.0])
+    wide = kernels.pack(torch.cat([weight, torch.full((1, 37), 1e-9)]))
+    half = kernels.pack(weight)
+    if wide is None or half is None:
+        assert wide is half is None, "torch's products are faster"
+        return
+    assert wide.weight.dtype is torch.float32
+    is_held = has("f16c") and missing != "amx"  # which lacks both
+    assert half.weight.dtype is (torch.float16 if is_held else torch.float32)
+    for rows in (*range(1, 9), 12, 13, 16, 31, 70):
+        x = torch.randn(rows, 37)
+        for b in (bias, None):
+            expected = kernels.product(x, wide, b)[:, :outputs]
+            actual = kernels.product(x, half, None if b is None else b[:outputs])
+            assert torch.equal(actual, expected), rows
+    for other in (65520.0, math.nan, 2**-25, 1 + 2**-11):
+        weight[-1, -1] = other
+        packed = kernels.pack(weight)
+        assert packed is not None
+        assert packed.weight.dtype is torch.float32
 
 
 @pytest.mark.parametrize(("inputs", "rows"), [(2048, 32), (2048, 70), (12_000, 8)])

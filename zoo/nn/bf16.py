@@ -10,7 +10,8 @@ from torch import Tensor
 
 from zoo.nn import onednn
 from zoo.nn.cached_weights import CachedWeights, float32_weights
-from zoo.nn.kernels import FEW_ROWS, Kernels, Packed, kernels
+from zoo.nn.kernel_structures import Packed
+from zoo.nn.kernels import FEW_ROWS, Kernels, kernels
 from zoo.nn.processor import emulates_bf16, has, is_slow_in_bf16
 
 

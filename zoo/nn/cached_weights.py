@@ -14,7 +14,8 @@ import torch.nn.functional as F  # noqa: N812  # the field's name for it
 from torch import Tensor, nn
 
 from zoo.nn import onednn
-from zoo.nn.kernels import Kernels, Packed, kernels, product_kernels
+from zoo.nn.kernel_structures import Packed
+from zoo.nn.kernels import Kernels, kernels, product_kernels
 
 Form = TypeVar("Form")
 """What a class caches for a weight."""
@@ -147,6 +148,7 @@ class TransposedWeights(CachedWeights[Tensor]):
 class KernelWeights(CachedWeights[Packed]):
     """Float32 weights for the product of the kernels, which prefetches them.
 
+    Those that float16 holds are kept in it; the product is the same.
     Beside MKL's it takes half to 0.9 of the time with up to 16 rows, and about the same with more.
     """
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from zoo.nn.cached_weights import CachedWeights
-from zoo.nn.kernels import Packed, kernels
+from zoo.nn.kernel_structures import Packed
+from zoo.nn.kernels import kernels
 from zoo.nn.processor import emulates_int8
 
 

@@ -171,7 +171,7 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define CACHED (VECTORS == 4 ? 262144 : 65536) /* inputs that stay in the cache: 1 MB or 256 kB */
 #define MOST 8 /* vectors of a row */
 #define AHEAD 4096 /* bytes; products with few rows wait for memory */
-#define WIDENED (2 * ROWS + 1) /* rows of a product that widens bfloat16 where its own products are slow */
+#define WIDENED (2 * ROWS + 1) /* rows of a product that first widens weights which it would widen for each block */
 
 /* Whether there are instructions that make products fast. */
 #if defined __AVX512BW__ || (defined __AVX2__ && defined __FMA__ && !defined __AVX512F__)
@@ -180,8 +180,12 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define FAST 0
 #endif
 
-/* A group of weights is multiplied by 4 bytes of inputs: 1 number of float32, 2 of bfloat16, 4 of int8;
-   or, without instructions for these, 2 of int8, which are widened to int16 when they are read. */
+/* The `size` of weights in float16, which are multiplied in float32: half the memory for numbers that both
+   hold. That of others is their bytes. */
+#define HALF 3
+
+/* A group of weights is multiplied by 4 bytes of inputs: 1 number of float32 or float16, 2 of bfloat16, 4 of
+   int8; or, without instructions for these, 2 of int8, which are widened to int16 when they are read. */
 #ifdef __AVX512VNNI__
 #define INT8_GROUP 4
 #define RAISED 128 /* the instructions want inputs that are not negative */
@@ -197,7 +201,9 @@ void zoo_dequantize(const int32_t *sums, int64_t rows, int64_t n, const float *s
 #define SLOW_BF16 0
 #endif
 
-INLINE int64_t group_of(int64_t size) { return size == 1 ? INT8_GROUP : 4 / size; }
+INLINE int64_t group_of(int64_t size) { return size == 1 ? INT8_GROUP : size == 2 ? 2 : 1; }
+
+INLINE int64_t bytes_of(int64_t size) { return size == HALF ? 2 : size; }
 
 /* W (n, k), packed, and b. For each COLUMNS columns of Wᵀ, for each group of its rows, the group's numbers
    of one column adjacent; k is a multiple of a group's numbers. */
@@ -206,17 +212,18 @@ typedef struct {
     const int32_t *offsets; /* int8: RAISED Σ_j w_ij, of inputs that are raised */
     const float *scales;    /* int8; these two are padded to a multiple of ALL_COLUMNS */
     const float *bias;      /* or NULL */
-    int64_t n, k, size;     /* size: bytes of a number */
+    int64_t n, k, size;     /* size: bytes of a number, or HALF */
 } Weight;
 
-/* Weights (n, k), numbers of `size` bytes, as `Weight` has them. */
+/* Weights (n, k) as `Weight` has them. */
 static void pack(const char *weight, int64_t n, int64_t k, int64_t size, char *packed) {
-    const int64_t bytes = group_of(size) * size, end = (n + ALL_COLUMNS - 1) / ALL_COLUMNS * ALL_COLUMNS;
+    const int64_t bytes = group_of(size) * bytes_of(size), row = k * bytes_of(size);
+    const int64_t end = (n + ALL_COLUMNS - 1) / ALL_COLUMNS * ALL_COLUMNS;
     for (int64_t first = 0; first < end; first += COLUMNS)
-        for (int64_t j = 0; j < k * size; j += bytes)
+        for (int64_t j = 0; j < row; j += bytes)
             for (int64_t i = first; i < first + COLUMNS; i++, packed += bytes)
                 if (i < n)
-                    memcpy(packed, weight + i * k * size + j, bytes);
+                    memcpy(packed, weight + i * row + j, bytes);
                 else
                     memset(packed, 0, bytes);
 }
@@ -225,6 +232,15 @@ static void pack(const char *weight, int64_t n, int64_t k, int64_t size, char *p
 int zoo_pack(const char *weight, int64_t n, int64_t k, char *packed) {
     pack(weight, n, k, 4, packed);
     return FAST;
+}
+
+int zoo_pack_half(const char *weight, int64_t n, int64_t k, char *packed) {
+    pack(weight, n, k, HALF, packed);
+#ifdef __F16C__
+    return FAST;
+#else
+    return 0;
+#endif
 }
 
 int zoo_pack_bf16(const char *weight, int64_t n, int64_t k, char *packed) {
@@ -259,13 +275,20 @@ INLINE Vector load_groups(const int size, const char *from) {
         return wide;
     }
 #endif
+#ifdef __F16C__
+    if (size == HALF) {
+        Vector wide;
+        __asm__("vcvtph2ps %1, %0" : "=v"(wide) : "m"(*(const Narrow *)from));
+        return wide;
+    }
+#endif
     return load((const float *)from);
 }
 
 /* The products of a group of inputs with groups of weights, added to the sums. GCC's own functions for
    the instructions use too many registers. */
 INLINE Vector add_products(const int size, Vector sum, Vector inputs, Vector weights) {
-    if (size == 4) sum += inputs * weights;
+    if (size == 4 || size == HALF) sum += inputs * weights;
 #ifdef __AVX512BF16__
     if (size == 2) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(inputs), "v"(weights));
 #endif
@@ -292,14 +315,14 @@ INLINE Vector load_inputs(const char *x, int64_t group) {
    32 registers, fewer than ROWS rows are one block, which prefetches what it will soon read itself. */
 INLINE void tile(const int rows, const int wide, const int size, const char *x, int64_t groups,
                  const char *packed, const char *ahead, int64_t step, Vector *out) {
-    const int64_t bytes = WIDTH * group_of(size) * size, panel = VECTORS * bytes;
+    const int64_t bytes = WIDTH * group_of(size) * bytes_of(size), panel = VECTORS * bytes;
     const int vectors = VECTORS * wide;
     Vector sums[ROWS][MOST] = {}, column[VECTORS], inputs[MOST / VECTORS];
     for (int64_t j = 0; j < groups; j++, packed += panel, ahead += step)
         if (wide == 1) {
             for (int c = 0; c < VECTORS; c++) column[c] = load_groups(size, packed + c * bytes);
             if (VECTORS == 2 || rows == ROWS) __builtin_prefetch(ahead);
-            for (int c = 0; VECTORS == 4 && rows < ROWS && c < 4; c++)
+            for (int c = 0; VECTORS == 4 && rows < ROWS && 64 * c < panel; c++)
                 __builtin_prefetch(packed + AHEAD + 64 * c);
 #pragma GCC unroll 6
             for (int r = 0; r < rows; r++) {
@@ -354,6 +377,8 @@ static void multiply(int64_t rows, int wide, const char *x, const Weight *w, con
         multiply_as(1, rows, wide, x, groups, packed, ahead, step, sums);
     else if (w->size == 2)
         multiply_as(2, rows, wide, x, groups, packed, ahead, step, sums);
+    else if (w->size == HALF)
+        multiply_as(HALF, rows, wide, x, groups, packed, ahead, step, sums);
     else
         multiply_as(4, rows, wide, x, groups, packed, ahead, step, sums);
 }
@@ -430,32 +455,39 @@ static char *narrowed(const float *x, int64_t rows, int64_t k, int64_t size) {
     return inputs;
 }
 
-/* Weights in bfloat16 of COLUMNS columns, in groups of two, as float32. */
-static void widen(const char *packed, int64_t groups, float *to) {
-    for (int64_t j = 0; j < groups; j++, to += 2 * COLUMNS)
-        for (int c = 0; c < VECTORS; c++, packed += 4 * WIDTH) {
-            Bits pair;
-            memcpy(&pair, packed, sizeof pair);
-            store(to + WIDTH * c, (Vector)(pair << 16));
-            store(to + COLUMNS + WIDTH * c, (Vector)(pair & 0xffff0000));
-        }
+/* Weights of COLUMNS columns in float16, or in bfloat16 in groups of two, as float32. */
+static void widen(const char *packed, int64_t k, int64_t size, float *to) {
+    if (size == HALF)
+        for (int64_t j = 0; j < k * COLUMNS; j += WIDTH, packed += 2 * WIDTH, to += WIDTH)
+            store(to, load_groups(HALF, packed));
+    else
+        for (int64_t j = 0; j < k / 2; j++, to += 2 * COLUMNS)
+            for (int c = 0; c < VECTORS; c++, packed += 4 * WIDTH) {
+                Bits pair;
+                memcpy(&pair, packed, sizeof pair);
+                store(to + WIDTH * c, (Vector)(pair << 16));
+                store(to + COLUMNS + WIDTH * c, (Vector)(pair & 0xffff0000));
+            }
 }
 
-/* The same product for weights in bfloat16, multiplied in float32. */
+/* The same product for weights that are first widened to float32, and inputs that are rounded as the
+   weights are if these are in bfloat16. */
 static int widened_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
-    const int64_t k = w->k, count = rows * k, fit = CACHED / k / ROWS, most = ROWS * (fit ? fit : 1);
-    char *rounded = narrowed(x, rows, k, 2);
-    float *inputs = aligned_alloc(64, 4 * (COLUMNS * k + (count + 15) / 16 * 16));
-    if (!rounded || !inputs) return free(rounded), free(inputs), 0;
-    float *weights = inputs + (count + 15) / 16 * 16;
-    for (int64_t j = 0; j < count; j += WIDTH) store(inputs + j, load_as(1, rounded + 2 * j));
+    const int64_t k = w->k, count = w->size == 2 ? rows * k : 0, fit = CACHED / k / ROWS;
+    const int64_t most = ROWS * (fit ? fit : 1);
+    char *rounded = count ? narrowed(x, rows, k, 2) : NULL;
+    float *own = aligned_alloc(64, 4 * (COLUMNS * k + (count + 15) / 16 * 16));
+    if ((count && !rounded) || !own) return free(rounded), free(own), 0;
+    float *weights = own + (count + 15) / 16 * 16;
+    for (int64_t j = 0; j < count; j += WIDTH) store(own + j, load_as(1, rounded + 2 * j));
     free(rounded);
+    const float *inputs = count ? own : x;
     const Weight wide = {.bias = w->bias, .n = w->n, .k = k, .size = 4};
     Vector sums[ROWS * MOST];
     for (int64_t start = 0; start < rows; start += most) {
         const int64_t end = rows - start < most ? rows : start + most;
         for (int64_t first = 0; first < w->n; first += COLUMNS) {
-            widen(w->packed + 2 * first * k, k / 2, weights);
+            widen(w->packed + 2 * first * k, k, w->size, weights);
             for (int64_t i = start; i < end; i += ROWS) {
                 const int64_t some = end - i < ROWS ? end - i : ROWS;
                 const char *from = (const char *)(inputs + i * k), *packed = (const char *)weights;
@@ -464,7 +496,7 @@ static int widened_product(const float *x, int64_t rows, const Weight *w, int64_
             }
         }
     }
-    free(inputs);
+    free(own);
     return 1;
 }
 
@@ -610,14 +642,14 @@ static void tiled_product(const char *inputs, int64_t rows, const Weight *w, con
 
 /* x Wᵀ + b for x (rows, k), and its positive part if `relu`. Returns 0 if there is no memory. */
 int zoo_product(const float *x, int64_t rows, const Weight *w, int64_t relu, float *out) {
-    const int tiled = has_tiles && rows >= FEWEST_TILED && w->size < 4;
-    if (SLOW_BF16 && !tiled && w->size == 2 && rows >= WIDENED)
+    const int tiled = has_tiles && rows >= FEWEST_TILED && w->size <= 2;
+    if (rows >= WIDENED && (w->size == HALF || (SLOW_BF16 && !tiled && w->size == 2)))
         return widened_product(x, rows, w, relu, out);
     const int64_t k = w->k, group = group_of(w->size), row = 4 * (k / group);
     const int64_t fit = CACHED / k / ROWS, limit = ROWS * (fit ? fit : 1);
     const int64_t parts = (rows + limit - 1) / limit + !rows;
     const int64_t most = ((rows + parts - 1) / parts + ROWS - 1) / ROWS * ROWS;
-    const int64_t bytes = COLUMNS * w->size, panel = bytes * group;
+    const int64_t bytes = COLUMNS * bytes_of(w->size), panel = bytes * group;
     Vector sums[ROWS * MOST];
     char *own = NULL;
     if (group > 1 && !(own = narrowed(x, rows, k, w->size))) return 0;

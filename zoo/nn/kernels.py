@@ -9,13 +9,13 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from zoo.nn.kernel_library import compile_library, is_own, library_file
+from zoo.nn.kernel_structures import COUNT, POINTER, Packed, Shape, Strides
 
 WIDTH = 16
 """The width of an attention head must be a multiple: one or two vectors of the source."""
@@ -32,89 +32,30 @@ FEW_ROWS = 16
 FEW = 8
 """With more queries than this for the same keys, torch's batched product is faster."""
 
-_POINTER, _COUNT = ctypes.c_void_p, ctypes.c_int64
-_SEVERAL = (*[_POINTER] * 6, _COUNT, _COUNT, _POINTER, _COUNT, _COUNT)
+_SEVERAL = (*[POINTER] * 6, COUNT, COUNT, POINTER, COUNT, COUNT)
 _SIGNATURES = {
-    "zoo_quantize": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
-    "zoo_dequantize": (_POINTER, _COUNT, _COUNT, *[_POINTER] * 4),
-    "zoo_add_norm": (*[_POINTER] * 2, _COUNT, _COUNT, *[_POINTER] * 2, ctypes.c_float, _POINTER),
-    "zoo_continue": (*[_POINTER] * 3, _COUNT, _POINTER, *[_COUNT] * 2, *[_POINTER] * 3),
-    "zoo_choose": (*[_POINTER] * 4, _COUNT, *[_POINTER] * 10),
-    "zoo_pack": (_POINTER, _COUNT, _COUNT, _POINTER),
-    "zoo_pack_bf16": (_POINTER, _COUNT, _COUNT, _POINTER),
-    "zoo_pack_int8": (_POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
-    "zoo_product": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER),
-    "zoo_store": (_POINTER,) * 6, "zoo_select": (_POINTER,) * 5,
-    "zoo_attend": (*[_POINTER] * 8, ctypes.c_float),
-    "zoo_feedforward": (_POINTER, _POINTER, _COUNT, _POINTER),
-    "zoo_attention": (*[_POINTER] * 8, _COUNT, _POINTER),
-    "zoo_decoder": (*[_POINTER] * 6, _COUNT, _POINTER),
-    "zoo_encoder": (_POINTER,) * 5,
-    "zoo_greedy": (*_SEVERAL, *[_POINTER] * 3),
-    "zoo_beam": (*_SEVERAL, *[_POINTER] * 3, _COUNT, *[_POINTER] * 2),
+    "zoo_quantize": (POINTER, COUNT, COUNT, POINTER, POINTER),
+    "zoo_dequantize": (POINTER, COUNT, COUNT, *[POINTER] * 4),
+    "zoo_add_norm": (*[POINTER] * 2, COUNT, COUNT, *[POINTER] * 2, ctypes.c_float, POINTER),
+    "zoo_continue": (*[POINTER] * 3, COUNT, POINTER, *[COUNT] * 2, *[POINTER] * 3),
+    "zoo_choose": (*[POINTER] * 4, COUNT, *[POINTER] * 10),
+    "zoo_pack": (POINTER, COUNT, COUNT, POINTER), "zoo_pack_half": (POINTER, COUNT, COUNT, POINTER),
+    "zoo_pack_bf16": (POINTER, COUNT, COUNT, POINTER),
+    "zoo_pack_int8": (POINTER, COUNT, COUNT, POINTER, POINTER),
+    "zoo_product": (POINTER, COUNT, POINTER, COUNT, POINTER),
+    "zoo_store": (POINTER,) * 6, "zoo_select": (POINTER,) * 5,
+    "zoo_attend": (*[POINTER] * 8, ctypes.c_float),
+    "zoo_feedforward": (POINTER, POINTER, COUNT, POINTER),
+    "zoo_attention": (*[POINTER] * 8, COUNT, POINTER),
+    "zoo_decoder": (*[POINTER] * 6, COUNT, POINTER),
+    "zoo_encoder": (POINTER,) * 5,
+    "zoo_greedy": (*_SEVERAL, *[POINTER] * 3),
+    "zoo_beam": (*_SEVERAL, *[POINTER] * 3, COUNT, *[POINTER] * 2),
     "zoo_cross_entropy": (
-        _POINTER, *[_COUNT] * 3, _POINTER, _COUNT, ctypes.c_float, *[_POINTER] * 2, ctypes.c_float,
-        _POINTER,
+        POINTER, *[COUNT] * 3, POINTER, COUNT, ctypes.c_float, *[POINTER] * 2, ctypes.c_float,
+        POINTER,
     ),
 }  # fmt: skip
-Shape, Strides = _COUNT * 5, _COUNT * 12
-
-
-class Weight(ctypes.Structure):
-    """The `Weight` of the source: pointers to what `Packed` holds, and to a bias."""
-
-    _fields_ = (
-        ("packed", _POINTER), ("offsets", _POINTER), ("scales", _POINTER), ("bias", _POINTER),
-        ("n", _COUNT), ("k", _COUNT), ("size", _COUNT),
-    )  # fmt: skip
-
-
-class Sublayer(ctypes.Structure):
-    """The `Sublayer` of the source: two weights, a norm, and whether it comes first."""
-
-    _fields_ = (
-        ("first", Weight), ("last", Weight), ("gamma", _POINTER), ("beta", _POINTER),
-        ("epsilon", ctypes.c_float), ("pre", ctypes.c_int32),
-    )  # fmt: skip
-
-
-class Scope(ctypes.Structure):
-    """The `Scope` of the source: what the attentions of all layers read."""
-
-    _fields_ = (("shape", Shape), ("strides", _COUNT * 8), ("mask", _POINTER), ("slots", _POINTER))
-
-
-class Layer(ctypes.Structure):
-    """The `Layer` of the source: the sublayers of a decoder layer."""
-
-    _fields_ = (("attention", Sublayer), ("cross", Sublayer), ("feedforward", Sublayer))
-
-
-class Stack(ctypes.Structure):
-    """The `Stack` of the source: an encoder or a decoder."""
-
-    _fields_ = (
-        ("embedding", _POINTER), ("gamma", _POINTER), ("beta", _POINTER),
-        ("layers", ctypes.POINTER(Layer)), ("outputs", ctypes.POINTER(Weight)),
-        ("vocab", _COUNT), ("layer_count", _COUNT), ("output_count", _COUNT),
-        ("factor", ctypes.c_float), ("epsilon", ctypes.c_float),
-    )  # fmt: skip
-
-
-class Packed(NamedTuple):
-    """A weight (n, k) as `product` reads it; in int8 with offsets and scales of its n outputs."""
-
-    weight: Tensor
-    offsets: Tensor | None
-    scales: Tensor | None
-    n: int
-    k: int
-
-    def with_bias(self, bias: Tensor | None) -> Weight:
-        """Return the pointers; the tensors must live as long as they are used."""
-        parts = (self.weight, self.offsets, self.scales, bias)
-        pointers = (None if x is None else x.data_ptr() for x in parts)
-        return Weight(*pointers, self.n, self.k, self.weight.element_size())
 
 
 class Kernels:
@@ -125,8 +66,9 @@ class Kernels:
             getattr(library, name).argtypes = types
         self._quantize, self._dequantize = library.zoo_quantize, library.zoo_dequantize
         self._add_norm, self._continue = library.zoo_add_norm, library.zoo_continue
-        self._pack, self._pack_bf16 = library.zoo_pack, library.zoo_pack_bf16
-        self._pack_int8, self._product = library.zoo_pack_int8, library.zoo_product
+        self._pack, self._pack_half = library.zoo_pack, library.zoo_pack_half
+        self._pack_bf16, self._pack_int8 = library.zoo_pack_bf16, library.zoo_pack_int8
+        self._product = library.zoo_product
         self._store, self._select = library.zoo_store, library.zoo_select
         self._attend = library.zoo_attend
         self.has_tiles = bool(library.zoo_has_tiles())  # Intel's matrix unit, AMX
@@ -159,16 +101,21 @@ class Kernels:
     def pack(self, weight: Tensor) -> Packed | None:
         """Return what `product` reads of weights (n, k) in float32 or bfloat16.
 
-        None if the processor lacks AVX2 or, for bfloat16, the instructions of AVX-512 for it, or
-        if a row of bfloat16 has an odd number of weights.
+        In float16 if that holds each number of float32, as of released checkpoints: the product is
+        the same, and few rows wait half as long for memory. None if the processor lacks AVX2 or,
+        for bfloat16, the instructions of AVX-512 for it or a row has an odd number of weights.
         """
         n, k = weight.shape
-        packed = weight.new_empty(-(-n // COLUMNS) * COLUMNS * k)
         rows = weight.contiguous()  # held: another thread could get the memory of a temporary copy
         is_wide = weight.dtype is torch.float32
-        pack = self._pack if is_wide else self._pack_bf16
-        is_done = (is_wide or k % 2 == 0) and pack(rows.data_ptr(), n, k, packed.data_ptr())
-        return Packed(packed, None, None, n, k) if is_done else None
+        ways = [(rows, self._pack if is_wide else self._pack_bf16)]
+        if is_wide and torch.equal((half := rows.half()).float(), rows):
+            ways.insert(0, (half, self._pack_half))
+        for numbers, pack in ways if is_wide or k % 2 == 0 else ():
+            packed = numbers.new_empty(-(-n // COLUMNS) * COLUMNS * k)
+            if pack(numbers.data_ptr(), n, k, packed.data_ptr()):
+                return Packed(packed, None, None, n, k)
+        return None
 
     def pack_int8(self, weight: Tensor, scales: Tensor) -> Packed | None:
         """Return what `product` reads of int8 weights (n, k), contiguous; None without AVX2."""
@@ -221,8 +168,8 @@ class Kernels:
         parent = values.new_empty(sentences, k, dtype=torch.int64)
         token = torch.empty_like(parent)
         self._continue(
-            values.data_ptr(), score.data_ptr(), (_COUNT * 4)(sentences, width, vocab, k),
-            normalized, (_COUNT * len(banned))(*banned), len(banned), none, best.data_ptr(),
+            values.data_ptr(), score.data_ptr(), (COUNT * 4)(sentences, width, vocab, k),
+            normalized, (COUNT * len(banned))(*banned), len(banned), none, best.data_ptr(),
             parent.data_ptr(), token.data_ptr(),
         )  # fmt: skip
         return best, parent, token
@@ -250,7 +197,7 @@ class Kernels:
             sentence: of each row in what is stored, (sentences × beam,), contiguous.
             origin: the hypothesis of its beam, (sentences × beam, positions), contiguous.
         """
-        shape = (_COUNT * 8)(*copy.shape, origin.shape[1], stored.shape[2], stored.shape[3])
+        shape = (COUNT * 8)(*copy.shape, origin.shape[1], stored.shape[2], stored.shape[3])
         pointers = (x.data_ptr() for x in (sentence, origin))
         self._select(stored.data_ptr(), copy.data_ptr(), shape, *pointers)
 

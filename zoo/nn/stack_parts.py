@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights
-from zoo.nn.kernels import WIDTH, Kernels, Layer, Stack, Sublayer, Weight, usable_kernels
+from zoo.nn.kernel_structures import Layer, Stack, Sublayer, Weight
+from zoo.nn.kernels import WIDTH, Kernels, usable_kernels
 from zoo.nn.linear import Linear
 from zoo.nn.sublayers import PARTS, Parameter, current_sublayer, is_current, is_only, watched
 

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from zoo.nn.cached_weights import CHECKED
 from zoo.nn.contract import END, BeamSteps, GreedySteps
-from zoo.nn.kernels import MAX_KEYS, Kernels, Scope, is_in_rows, is_plain, mask_strides
+from zoo.nn.kernel_structures import Scope
+from zoo.nn.kernels import MAX_KEYS, Kernels, is_in_rows, is_plain, mask_strides
 from zoo.nn.key_value_cache import KeyValueCache
 from zoo.nn.stack_parts import Describe, PreparedStack, find_stack
 from zoo.nn.sublayers import MAX_QUERIES, is_storage

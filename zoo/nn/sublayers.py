@@ -16,14 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from zoo.nn.cached_weights import ACTIVE, CHECKED, CachedWeights
+from zoo.nn.kernel_structures import Packed, Shape, Strides, Sublayer
 from zoo.nn.kernels import (
     MAX_KEYS,
     WIDTH,
     Kernels,
-    Packed,
-    Shape,
-    Strides,
-    Sublayer,
     is_in_rows,
     is_plain,
     mask_strides,
