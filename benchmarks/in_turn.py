@@ -45,8 +45,9 @@ TITLES = {
     "transformer-tiny": "Transformer 4+4×128, feed-forward 256, as the released ones",
 }
 SIDES = ("zoo", "peer")
-PRECISIONS = ("float32", "bf16", "int8")
-"""The zoo's. A peer without one of them runs in float32."""
+PRECISIONS = ("float32", "float16", "bf16", "int8")
+"""The zoo's. A peer without one of them runs in float32. With `float16` both do, and the weights
+are rounded to it, as those of released checkpoints are."""
 
 
 @dataclass(frozen=True, order=True)

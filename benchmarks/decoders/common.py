@@ -65,6 +65,10 @@ class Job:
     def sizes(self) -> dict[str, int]:
         return SHAPES[self.shape]
 
+    def rounded(self, weight: Any) -> Any:
+        """Return an array, rounded to float16 if the job's precision is that of the weights."""
+        return weight.astype("float16").astype("float32") if self.precision == "float16" else weight
+
     @property
     def most(self) -> int:
         """Maximum length of an output, with the end token."""

@@ -71,7 +71,7 @@ def specification(job: Job, arrays: Any) -> TransformerSpec:
 
 def make(job: Job) -> tuple[Decode, int]:
     with np.load(job.weights) as file:
-        arrays = dict(file)
+        arrays = {k: job.rounded(v) if k != "positions" else v for k, v in file.items()}
     spec = specification(job, arrays)
     spec.validate()
     spec.optimize(quantization=None)

@@ -142,13 +142,13 @@ def make(job: Job) -> tuple[Decode, int]:
     model = create(job.shape)
     with np.load(job.weights) as arrays, torch.no_grad():
         for name, weight in model.state_dict().items():
-            weight.copy_(torch.from_numpy(arrays[name]))
+            weight.copy_(torch.from_numpy(job.rounded(arrays[name])))
     parameters = sum(weight.numel() for weight in model.parameters())
     model.to(job.device)
     on_cpu = job.device == "cpu"
     if job.precision == "bf16" and not on_cpu:
         model.to(torch.bfloat16)
-    weights = WEIGHTS[job.precision if on_cpu else "float32"]()
+    weights = WEIGHTS[job.precision if on_cpu and job.precision != "float16" else "float32"]()
     # The other projects may produce empty outputs.
     options = Search(beam=job.beam, min_length=job.least, max_length=job.most, allow_empty=True)
 
