@@ -350,6 +350,23 @@ def test_notes_say_what_was_read_otherwise_and_what_was_lost() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("g2p-en", "cats 12"), ("tatoeba-en-fr-76k", "Hello. \u4f60\u597d\u3002 Goodbye.")],
+)
+def test_what_stays_as_it_is_is_not_lost(name: str, text: str) -> None:
+    """A note said that its characters are lost, which are in the translation."""
+    checkpoint = str(CHECKPOINTS / f"transformer-tiny.{name}")
+    result = CliRunner().invoke(cli, ["translate", checkpoint, text])
+    assert text.split()[1] in result.stdout
+    notes = [line for line in result.stderr.splitlines() if line.startswith(("Note", "Warning"))]
+    assert notes == [
+        "Note: 1 text with numbers, dates, addresses or names that were copied",
+    ]
+    whole = zoo.load(checkpoint, device="cpu").translate(text, details=True, split=False)
+    assert whole.has_unknown_tokens
+
+
 def test_eval_says_what_translate_reads_otherwise() -> None:
     pairs = [("No! Thank you.", "Non ! Merci."), ("NO!", "NON !"), ("Yes.", "Oui.")]
     translator = zoo.load(EVERYDAY, device="cpu")

@@ -215,7 +215,7 @@ def _translate(
     from rich.progress import Progress
 
     from zoo.cli.translation_notes import say_of_split, untagged
-    from zoo.translation.translation import in_parts
+    from zoo.translation.long_texts import in_parts
 
     with Progress(console=messages(), transient=True, disable=not shows_progress()) as bar:
         task = bar.add_task(f"Translating {what}", total=len(items))

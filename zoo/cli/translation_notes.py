@@ -7,7 +7,6 @@ from typing import Any
 
 from zoo.cli.output import say
 from zoo.errors import counted
-from zoo.nn.contract import UNKNOWN
 from zoo.translation.tasks import leading_task
 from zoo.translation.translation import Translation
 from zoo.translation.translator import Translator
@@ -96,7 +95,7 @@ class _Notes:
                     f"Warning: {self.what} {number} has no token of the model's vocabulary (is it "
                     f"in another script?); {result}"
                 )
-        elif any(UNKNOWN in ids for ids in translation.source_ids):
+        elif translation.has_unknown_tokens:
             self.partly.append(number)
         if translation.unseen_words and not translation.unknown:
             self.guessed += 1

@@ -41,6 +41,9 @@ Key = tuple[int, int]
 Ranked = list[Translation]
 """The translations of a part, the best first."""
 
+Pairs = tuple[tuple[int, int], ...] | None
+"""The alignment of a translation."""
+
 
 def shortened(parts: Iterable[Part], between: bool) -> list[Part]:
     """Return parts of which those that stay as they are have few tokens, for each checkpoint.
@@ -117,16 +120,19 @@ def _as_they_are(
         if pairs is not None:
             pairs = tuple(enumerate(_words_of(plain, text, changes)))
         own = (text,) if text else ()
-        one = before[0]._replace(text=text, alignment=pairs, copied=own)
-        yield part.key, [one, *before[1:]]
+        yield part.key, [_unread(before[0], text, pairs, own), *before[1:]]
 
 
 def unread(parts: Iterable[Part], translated: Mapping[Key, Ranked]) -> Iterator[tuple[Key, Ranked]]:
     """Yield words without known letters as they are."""
     for part, before in _unread_parts(parts, translated, is_wordless):
         pairs = None if before[0].alignment is None else ((0, 0),)
-        one = before[0]._replace(text=part.text, alignment=pairs, copied=(part.text,))
-        yield part.key, [one, *before[1:]]
+        yield part.key, [_unread(before[0], part.text, pairs, (part.text,)), *before[1:]]
+
+
+def _unread(one: Translation, text: str, pairs: Pairs, own: tuple[str, ...]) -> Translation:
+    """Return the translation of a part that stays as it is: of its tokens nothing is used."""
+    return one._replace(text=text, alignment=pairs, copied=own, has_unknown_tokens=False)
 
 
 def _unread_parts(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from zoo.translation.sentences import Piece
+from zoo.translation.translation import Translation
 
 # Boundaries at which a text may be split, the best first: of sentences, of clauses, of words.
 # Chinese and Japanese have no space after a full stop or a comma.
@@ -20,6 +21,14 @@ MOST_CHARACTERS = 16
 
 Count = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
+
+
+def in_parts(translations: Sequence[Translation]) -> list[str]:
+    """Return a warning if sources that were to be read whole are too long for that, or nothing."""
+    if not (number := sum(len(one.hypotheses) > 1 for one in translations)):
+        return []
+    are = "source is" if number == 1 else "sources are"
+    return [f"{number:,} {are} longer than the model reads, and translated in parts"]
 
 
 def split_long(text: str, max_tokens: int, count: Count) -> list[Piece]:

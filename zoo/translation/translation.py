@@ -32,6 +32,8 @@ class Translation(NamedTuple):
     of money, dates, times, addresses and names of the source that the model would have lost: it
     read stand-ins, of which tokens, scores and `source_ids` are. unseen_words: those of the source
     that no training source had, and that the translation does not repeat: it is a guess there.
+    has_unknown_tokens: whether something that was read is not in the vocabulary, and is lost; what
+    stays as it is was not read.
     """
 
     source: str
@@ -47,6 +49,7 @@ class Translation(NamedTuple):
     lost_numbers: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     unseen_words: tuple[str, ...] = ()
+    has_unknown_tokens: bool = False
 
     @property
     def score(self) -> float:
@@ -85,14 +88,6 @@ class Prefix(NamedTuple):
         return _words_before(self.text)
 
 
-def in_parts(translations: Sequence[Translation]) -> list[str]:
-    """Return a warning if sources that were to be read whole are too long for that, or nothing."""
-    if not (number := sum(len(one.hypotheses) > 1 for one in translations)):
-        return []
-    are = "source is" if number == 1 else "sources are"
-    return [f"{number:,} {are} longer than the model reads, and translated in parts"]
-
-
 def from_hypothesis(
     text: str,
     source: Sequence[int],
@@ -127,6 +122,7 @@ def from_hypothesis(
         alignment,
         unknown=has_tokens and _is_unknown(source_tokenizer, source, prefix.tokens),
         source_ids=(tuple(source),) if has_tokens else (),
+        has_unknown_tokens=has_tokens and UNKNOWN in source,
     )
 
 
@@ -343,6 +339,7 @@ def _join(
         divided=any(part.divided for part in parts),
         respelled=any(part.respelled for part in parts),
         copied=tuple(text for part in parts for text in part.copied),
+        has_unknown_tokens=any(part.has_unknown_tokens for part in parts),
     )
 
 

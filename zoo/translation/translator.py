@@ -21,6 +21,7 @@ from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry
 from zoo.translation.attention import Attention, compute_attention
 from zoo.translation.languages import choose, other_languages
+from zoo.translation.long_texts import in_parts
 from zoo.translation.options import (
     WINDOW,
     Options,
@@ -37,7 +38,7 @@ from zoo.translation.options import (
 )
 from zoo.translation.pair_scores import score_ids, score_texts
 from zoo.translation.text_search import Precision, Request, TextSearch
-from zoo.translation.translation import Translation, in_parts
+from zoo.translation.translation import Translation
 
 if TYPE_CHECKING:
     from zoo.evaluation.metrics import Scores
@@ -214,8 +215,7 @@ class Translator:
         effective = self.search_options(given, recommended=own.pop("recommended"))
         chosen = self.for_languages(own.pop("source_lang"), own.pop("target_lang"))._search
         window, prefix = own.pop("window") or WINDOW, chosen.prefix(own.pop("prefix"))
-        search = make_search(effective, given, chosen.registry)
-        search = search.with_banned_ids(chosen.vocabulary)
+        search = make_search(effective, given, chosen.registry).with_banned_ids(chosen.vocabulary)
         return chosen.stream(check_texts(texts), window, Request(search, prefix, **own))
 
     @overload
