@@ -33,7 +33,7 @@ class T5Config(Config):
         32,
         ge=4,
         le=65_536,
-        description="relative positions that have a bias of their own in each head",
+        description="buckets of relative positions, each with a bias in every head",
     )
     max_distance: Width = Field(
         128, description="tokens that are at least this far away share a bucket"

@@ -112,7 +112,10 @@ def chosen_augmentations(recipe: Recipe) -> Sequence[Named]:
 
 
 class WordDropout(Augmentation):
-    """Replaces words of either side by the unknown token (Bowman et al. 2016, section 3.1)."""
+    """Replaces words of either side by the unknown token.
+
+    Bowman et al. 2016, section 3.1, where only the decoder's words are replaced.
+    """
 
     def __init__(self, setup: Setup, probability: Probability) -> None:
         self.probability = probability

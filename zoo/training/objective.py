@@ -67,7 +67,8 @@ class RDrop(CrossEntropy):
     """Cross-entropy, and the divergence of two passes (Liang et al. 2021, section 2).
 
     Each batch is run twice with different dropout masks: the loss is the mean of the two, plus
-    `alpha` times the `symmetric_kl` of the two distributions.
+    `alpha` times the `symmetric_kl` of the two distributions. In the paper it is the sum of the
+    two, so that its α is twice this one.
     """
 
     def __init__(

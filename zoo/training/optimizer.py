@@ -60,7 +60,11 @@ def adam(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def adamw(groups: ParameterGroups, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return AdamW (Loshchilov & Hutter 2019, algorithm 2): weight decay beside the gradient."""
+    """Return AdamW (Loshchilov & Hutter 2019, algorithm 2): weight decay beside the gradient.
+
+    As in torch, a weight w decays by lr · weight_decay · w, with the rate of the schedule. In the
+    paper only the schedule's multiplier scales the decay, not the learning rate α.
+    """
     return Adam(groups, **_options(recipe), decoupled_weight_decay=True)
 
 

@@ -89,7 +89,11 @@ class InverseSqrt(Constant):
 
 
 class Cosine(Constant):
-    """Rise linearly over the warm-up, and decay along a half cosine to zero."""
+    """Rise linearly over the warm-up, and decay along a half cosine to zero.
+
+    The cosine spans the whole run, with the warm-up, so that the rate stays a little below the
+    recipe's `learning_rate`.
+    """
 
     def __call__(self, progress: Progress) -> float:
         """Return the rate of an update."""
@@ -101,7 +105,8 @@ class Cosine(Constant):
 class OneCycle:
     """Rise over the first tenth of the run, and decay along a half cosine to zero (Smith 2018).
 
-    Both follow the fraction done: a run that is slower than expected has a shorter warm-up.
+    Both begin with the run and follow the fraction done, so that the rate stays below 0.98 of the
+    recipe's `learning_rate`, and a run that is slower than expected has a shorter warm-up.
     """
 
     recipe: Recipe
