@@ -231,3 +231,17 @@ def test_long_and_unreadable_arguments_make_short_errors(run: Callable[..., Resu
         assert len(refused.stderr) < 700
     refused = run("translate", "x", "caf\udce9")
     assert "the argument 'caf?' is not UTF-8" in refused.stderr
+
+
+@pytest.mark.parametrize("text", ["- Bonjour.", "--Bonjour", "-5"])
+@pytest.mark.parametrize("command", ["translate", "score", "attention"])
+def test_a_text_that_begins_as_an_option_comes_after_two_dashes(
+    command: str, text: str, run: Run
+) -> None:
+    failed = run(command, "seq2seq-tiny.numbers-en-fr", text)
+    assert failed.exit_code == 2
+    assert failed.stderr.endswith(". Write -- before a text that begins with -\n")
+    if command == "translate":
+        assert run(command, "seq2seq-tiny.numbers-en-fr", "--", text).exit_code == 0
+    for words in ((command, "--jsn"), ("info", "-5")):
+        assert "before a text" not in run(*words).stderr
