@@ -46,14 +46,14 @@ def list_(as_json: bool) -> None:
 
 @registry.command()
 @click.argument("name")
-@click.argument("where", metavar="NAME|ADDRESS|FOLDER", shell_complete=complete_checkpoint)
+@click.argument("where", metavar="CHECKPOINT", shell_complete=complete_checkpoint)
 @click.option("--summary", help="A description of one line.")
 @click.option("--terms", default="", help="The terms of use of its weights and its data.")
 @click.option("--replace", is_flag=True, help="Replace the entry of this name in your catalogue.")
 def add(name: str, where: str, summary: str | None, terms: str, replace: bool) -> None:
-    """Name the checkpoint at ADDRESS or in FOLDER, pinned to its present commit.
+    """Give NAME to CHECKPOINT, pinned to its present commit.
 
-    Also another name, in NAME, of a released checkpoint or an alias.
+    CHECKPOINT is an address, a folder, a released name or an alias.
     """
     from zoo.hub import user_catalogue
     from zoo.registry import catalogue

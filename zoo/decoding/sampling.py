@@ -18,8 +18,8 @@ def sample(task: Task[Memory, State], options: Search) -> list[list[Hypothesis]]
     """Draw `n_best` targets for each sentence; return them best first.
 
     Tokens are drawn by their processed scores. The random numbers of a sentence depend on the seed
-    and on its index, not on the batch. Temperature, `top_k` and `top_p` change what is drawn and no
-    score.
+    and on its index, not on the batch. Temperature, `top_k` (Fan et al. 2018) and `top_p` (nucleus
+    sampling, Holtzman et al. 2020) apply in this order, and change what is drawn and no score.
     """
     numbers = _random_numbers(task, options)
 

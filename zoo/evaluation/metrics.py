@@ -37,7 +37,8 @@ RESAMPLES = 1000
 class Score:
     """One metric's value, and its signature: what is needed to compute the same score again.
 
-    With bootstrap, `mean` is over the samples, and 95% of them lie within `confidence` of it.
+    With bootstrap, `mean` is over the samples, and `confidence` half of the distance between their
+    2.5th and their 97.5th percentile.
     """
 
     value: float
