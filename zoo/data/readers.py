@@ -199,7 +199,8 @@ def read_parallel(
         more: the files of further sources, by name.
 
     Raises:
-        DataError: the files differ in length (the message has both counts), or as `read_lines`.
+        DataError: the files differ in length (the message has both counts), or one is missing,
+            empty, damaged or not UTF-8.
     """
     source, target = Path(source), Path(target)
     sources = _joined_lines(source, more) if more else read_lines(source)
@@ -245,7 +246,7 @@ def read_tsv(file: str | PathLike[str]) -> Iterator[Pair]:
 
     Raises:
         DataError: a line has no tab, the lines are numbered, the first names the columns, texts are
-            in quotes, or as `read_lines`.
+            in quotes, or the file is missing, empty, damaged or not UTF-8.
     """
     file = Path(file)
     lines = read_lines(file)

@@ -68,7 +68,8 @@ class RDrop(CrossEntropy):
 
     Each batch is run twice with different dropout masks: the loss is the mean of the two, plus
     `alpha` times the `symmetric_kl` of the two distributions. In the paper it is the sum of the
-    two, so that its α is twice this one.
+    two, so that its α is twice this one. Augmentations of batches, such as `word_dropout`, differ
+    between the two as well.
     """
 
     def __init__(

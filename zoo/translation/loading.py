@@ -45,11 +45,13 @@ def load(
         registry: where names are looked up; by default the installed plugins' and the user's.
 
     Raises:
-        CheckpointError, PluginError: as `zoo.checkpoint.checkpoint.read` does.
+        CheckpointError: there is no such checkpoint, or files of it are missing or damaged.
+        PluginError: its architecture is not installed; names the package that wrote it.
+        HubError: it cannot be pulled, or does not match its digests.
+        ConversionError: it is of another project, and cannot be imported; lists all reasons.
         ArgumentError: a further member is the name of a device or a precision.
         ConfigError: there is no such device.
         DecodingError, UnknownNameError, ConversionError: as `Translator` does.
-        HubError, ConversionError: as `zoo.interop.locate.locate` does.
     """
     registry = registry or default_registry()
     _check_members(map(str, more), registry)
