@@ -3,7 +3,7 @@
     python benchmarks/typed.py NAME... [--most 500]
 
 Printed is the BLEU, without regard to case, of the translations of validation sentences as they
-are and as `zoo translate` reads them: in capitals, in small letters, without accents, and with one
+are and as `zoo translate` reads them: in capitals, in lowercase, without accents, and with one
 word in capitals. Times of day are counted: how many of 24 hours in each of six sentences are right.
 So are ranges of small numbers, and fractions: how many of 20 in each of five sentences.
 """
@@ -55,7 +55,7 @@ def with_a_large_word(text: str) -> str:
 TYPED: dict[str, Callable[[str], str]] = {
     "as in the data": str,
     "in capitals": str.upper,
-    "in small letters": str.lower,
+    "in lowercase": str.lower,
     "without accents": without_accents,
     "in capitals, without accents": lambda text: without_accents(text).upper(),
     "one word in capitals": with_a_large_word,

@@ -128,8 +128,8 @@ def read_words(folder: Path) -> frozenset[str]:
     if not lines or text.casefold() != text or any(map(_is_no_letter, {*text} - {"\n"})):
         raise CheckpointError(
             f"{file} is no list of words",
-            f"it must have at most {MOST:,} lines of 1 to {LONGEST} small letters, each with a "
-            "line break at its end",
+            f"it must have at most {MOST:,} lines of 1 to {LONGEST} lowercase letters, each with "
+            "a line break at its end",
             "The file is damaged: pull or train the checkpoint again",
         )
     return frozenset(words)

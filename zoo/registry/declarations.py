@@ -163,7 +163,7 @@ def fault_of(declaration: object) -> str:
             return fault
     if isinstance(declaration, Scheme) and not is_scheme(declaration.name):
         return (
-            f"addresses cannot begin with {declaration.name}://: a scheme has small letters, "
+            f"addresses cannot begin with {declaration.name}://: a scheme has lowercase letters, "
             "digits, +, - and ., a letter first"
         )
     if isinstance(declaration, Dataset):

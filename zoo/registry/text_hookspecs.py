@@ -37,7 +37,7 @@ def zoo_logits_processors() -> Iterable[Processor]:  # type: ignore[empty-body] 
 
 
         class EarlyEnd(LogitsProcessor):
-            "Halves the distance of the end token to probability 1 after some tokens."
+            "Takes the square root of the end token's probability after some tokens."
 
             changes_scores = True
 
