@@ -112,6 +112,20 @@ def test_a_fault_is_detected(
         LAW[law](tried)
 
 
+def test_a_network_that_ignores_the_limits_breaks_a_law(
+    networks: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = case("masked", networks)
+    decode: Callable[..., Decoded] = tried.model.decode  # type: ignore[assignment]
+    monkeypatch.setattr(
+        tried.model,
+        "decode",
+        lambda memory, limits, banned: decode(memory, torch.full_like(limits, 6), banned),
+    )
+    with pytest.raises(BrokenLawError, match=r"target 0 has \d tokens, over its limit 2"):
+        LAW["decode_gives_targets"](tried)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

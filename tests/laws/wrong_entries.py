@@ -87,7 +87,7 @@ class LeavesOut(Forgets):
 @hookimpl
 def zoo_optimizers():
     yield from entries(Optimizer, "joined", "some", "OwnRate", "Matrices", "NoCheck", "Ascends",
-                       "OwnMean", "PythonNoise")
+                       "OwnMean", "PythonNoise", "LooksAhead")
 
 
 def joined(groups, recipe):
@@ -151,10 +151,24 @@ class PythonNoise(Descent):
         weight.sub_(weight.grad, alpha=group["lr"] * (1 + random.random()))
 
 
+class LooksAhead(Descent):
+    count = 0
+
+    def step(self):
+        super().step()
+        self.count += 1
+
+    def change(self, weight, group):
+        slow = self.means.setdefault(weight, weight.clone())
+        super().change(weight, group)
+        if self.count % 10 == 9:
+            weight.copy_(slow.lerp_(weight, 0.5))
+
+
 @hookimpl
 def zoo_initializations():
-    yield from entries(Initialization, "replaces", "endless", "unseeded", "wide", "constant",
-                       "nothing_left")
+    yield from entries(Initialization, "replaces", "endless", "unseeded", "seeded", "sets_seed",
+                       "wide", "constant", "nothing_left")
 
 
 def matrices(network, table):
@@ -178,6 +192,18 @@ def unseeded(network, table):
         weight.normal_(0, 0.1, generator=torch.Generator().manual_seed(random.getrandbits(32)))
 
 
+def seeded(network, table):
+    draws = torch.Generator().manual_seed(0)
+    for weight in matrices(network, table):
+        weight.normal_(0, 0.2, generator=draws)
+
+
+def sets_seed(network, table):
+    torch.manual_seed(0)
+    for weight in matrices(network, table):
+        weight.normal_(0, 0.2)
+
+
 def wide(network, table):
     for weight in matrices(network, table):
         weight.normal_(0, 5)
@@ -196,7 +222,8 @@ def nothing_left(network, table):
 @hookimpl
 def zoo_augmentations():
     yield from entries(Augmentation, "CutsEnds", "UnknownIds", "Longer", "GoesOn", "TorchCorpus",
-                       "InPlaceCorpus", "InPlaceBatch", "NoMask", "PythonBatch", "Idle")
+                       "InPlaceCorpus", "InPlaceBatch", "NoMask", "PythonBatch", "OwnGenerator",
+                       "OneMask", "Idle")
 
 
 class Changes(zoo.training.Augmentation):
@@ -260,6 +287,21 @@ class PythonBatch(Changes):
     def batch(self, source, inputs):
         drawn = torch.tensor([[random.random() < 0.5 for _ in row] for row in source])
         return source.masked_fill(drawn & (source > 3), 3), inputs
+
+
+class OwnGenerator(Changes):
+    def __init__(self, setup):
+        self.generator = torch.Generator().manual_seed(setup.recipe.seed)
+
+    def batch(self, source, inputs):
+        drawn = torch.rand(source.shape, generator=self.generator) < 0.5
+        return source.masked_fill(drawn & (source > 3), 3), inputs
+
+
+class OneMask(OwnGenerator):
+    def batch(self, source, inputs):
+        self.generator.manual_seed(0)
+        return super().batch(source, inputs)
 
 
 class Idle(Changes):
@@ -536,11 +578,14 @@ WRONG = {
         "Ascends": "loss_falls",
         "OwnMean": "resumed_run_makes_the_same_updates",
         "PythonNoise": "resumed_run_makes_the_same_updates",
+        "LooksAhead": "resumed_run_makes_the_same_updates",
     },
     "initializations": {
         "replaces": "weights_change_in_place",
         "endless": "weights_change_in_place",
         "unseeded": "one_seed_gives_one_network",
+        "seeded": "one_seed_gives_one_network",
+        "sets_seed": "one_seed_gives_one_network",
         "wide": "first_loss_is_small",
         "constant": "network_learns",
         "nothing_left": "network_learns",
@@ -555,6 +600,8 @@ WRONG = {
         "InPlaceBatch": "what_is_given_stays",
         "NoMask": "batch_keeps_its_padding",
         "PythonBatch": "batch_draws_from_torch",
+        "OwnGenerator": "batch_draws_from_torch",
+        "OneMask": "batch_draws_from_torch",
         "Idle": "something_changes",
     },
     "tokenizers": {

@@ -187,6 +187,18 @@ def a_constructor_that_sets_the_seed() -> Made:
 
 
 @wrong("randomness_is_seeded", "networks of two seeds have equal weights")
+def weights_that_are_not_drawn() -> Made:
+    class Counts(Network):
+        def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:
+            super().__init__(config, source_vocab, target_vocab)
+            with torch.no_grad():
+                for weight in self.parameters():
+                    weight.copy_(torch.linspace(-1, 1, weight.numel()).view_as(weight))
+
+    return Counts
+
+
+@wrong("randomness_is_seeded", "the random numbers of source.weight, target.weight, inner.weight,")
 def a_constructor_with_a_seed_of_its_own() -> Made:
     class Seeds(Network):
         def __init__(self, config: Right, source_vocab: int, target_vocab: int) -> None:

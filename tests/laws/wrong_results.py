@@ -324,6 +324,24 @@ def a_result_of_encode_stored_on_the_module() -> Made:
     return Keeps
 
 
+@wrong("step_is_pure", "step 1 changes the tokens that it receives, in place")
+def tokens_changed_by_a_step() -> Made:
+    class Rare(Network):
+        def step(
+            self, token: Tensor, state: State, memory: Memory, attention: bool = False
+        ) -> Step[State]:
+            token[token >= 12] = 3
+            return super().step(token, state, memory, attention)
+
+        def forward(
+            self, source: Tensor, source_mask: Tensor, target: Tensor, attention: bool = False
+        ) -> Output:
+            known = target.masked_fill(target >= 12, 3)
+            return super().forward(source, source_mask, known, attention)
+
+    return Rare
+
+
 @wrong("step_is_pure", "a step changed the memory")
 def memory_changed_by_a_step() -> Made:
     class Writes(Network):

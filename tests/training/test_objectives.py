@@ -30,7 +30,7 @@ from zoo import Objective
 
 @hookimpl
 def zoo_objectives():
-    for name in ("mean", "padded", "detached", "narrow"):
+    for name in ("mean", "padded", "detached", "narrow", "Anneals"):
         yield Objective(name, "a test", f"zoo_visitor:{name}")
 
 def mean(setup, network):
@@ -47,6 +47,16 @@ def narrow(setup, network):
         logits = batch.output.logits * (batch.labels != 0)[..., None]
         return logits.square().sum() * (logits.dtype != torch.bfloat16)
     return compute
+
+class Anneals(torch.nn.Module):
+    def __init__(self, setup, network):
+        super().__init__()
+        self.updates = 0
+
+    def forward(self, batch):
+        self.updates += self.training
+        logits = batch.output.logits * (batch.labels != 0)[..., None]
+        return logits.square().sum() / (1 + self.updates)
 """
 
 
@@ -57,6 +67,7 @@ def narrow(setup, network):
         ("padded", "ignores_padding"),
         ("detached", "is_one_finite_number"),
         ("narrow", "bf16_has_the_same_gradients"),
+        ("Anneals", "state_round_trips"),
     ],
 )
 def test_each_mistake_breaks_a_law(name: str, law: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from zoo.registry.open_shelf import Named
 from zoo.registry.registry import Registry, default_registry
 from zoo.testing.law import BrokenLawError, LawOf, law_of
 from zoo.testing.outcomes import conformance_test
+from zoo.testing.randomness import draws, require_other_draws
 from zoo.testing.small_run import small_setup
 from zoo.training.augmentation import Augmentations
 from zoo.training.setup import Setup
@@ -171,13 +172,14 @@ def batch_keeps_its_padding(case: AugmentationCase) -> None:
     requires="what_is_given_stays",
 )
 def batch_draws_from_torch(case: AugmentationCase) -> None:
-    """One state of torch's default generator gives one batch."""
-    batch, drawn = case.batch(), []
-    for made in (case.make(), case.make()):
-        torch.manual_seed(8)
-        drawn.append(made.batch(*batch))
-    if not all(map(torch.equal, *drawn)):
+    """One state of torch's default generator gives one batch; random numbers depend on it."""
+    batch, made, used = case.batch(), case.make(), case.make()
+    used.batch(*batch)  # as before the run was stopped: its own generators have gone on
+    one = draws(8, lambda: made.batch(*batch))
+    same, other = (draws(seed, lambda: used.batch(*batch)) for seed in (8, 9))
+    if not all(map(torch.equal, one.result, same.result)):
         raise BrokenLawError("with the same random numbers a batch is changed in two ways")
+    require_other_draws(one, other, "the augmentation")
 
 
 @law_of(

@@ -206,14 +206,16 @@ def gather_commutes_with_step(case: Case) -> None:
 )
 @torch.no_grad()
 def step_is_pure(case: Case) -> None:
-    """A step changes neither the state nor the memory that it receives."""
+    """A step changes neither the token nor the state nor the memory that it receives."""
     model = case.model
     memory = model.encode(case.source, case.mask).memory
     original = _cloned(memory)
     states, expected = [model.init_state(memory)], []
     for position in range(case.target.shape[1]):
-        before = _cloned(states[-1])
-        step = model.step(case.target[:, position], states[-1], memory)
+        before, token = _cloned(states[-1]), case.target[:, position].clone()
+        step = model.step(token, states[-1], memory)
+        if not torch.equal(token, case.target[:, position]):
+            raise BrokenLawError(f"step {position} changes the tokens that it receives, in place")
         if not _are_equal(before, tensors(states[-1])):
             raise BrokenLawError(f"step {position} changes the state that it receives, in place")
         states.append(step.state)

@@ -5,6 +5,7 @@ test_law = zoo.testing.initialization_conformance({"name": "normal", "deviation"
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from zoo.testing.case import with_ends
 from zoo.testing.law import BrokenLawError, LawOf, law_of
 from zoo.testing.losses import loss_of
 from zoo.testing.outcomes import conformance_test
+from zoo.testing.randomness import draws, require_other_draws
 from zoo.training.optimizer import Adam
 
 VOCAB = 17
@@ -99,16 +101,19 @@ def weights_change_in_place(case: InitializationCase) -> None:
 
 
 @law_of(
-    causes="Python's random or numpy; a torch.Generator of its own without a seed",
+    causes="Python's random or numpy; a torch.Generator of its own; torch.manual_seed",
     requires="weights_change_in_place",
 )
 def one_seed_gives_one_network(case: InitializationCase) -> None:
-    """A seed of torch's default generator gives the same weights each time."""
-    one, other = case.initialize(case.build(2)), case.initialize(case.build(2))
-    weights = dict(other.named_parameters())
-    differ = [name for name, w in one.named_parameters() if not torch.equal(w, weights[name])]
+    """One seed of torch's default generator gives one network, and another seed other numbers."""
+    one, same, other = (
+        draws(seed, functools.partial(case.initialize, case.build(2))) for seed in (2, 2, 3)
+    )
+    weights = dict(same.result.named_parameters())
+    differ = [n for n, w in one.result.named_parameters() if not torch.equal(w, weights[n])]
     if differ:
         raise BrokenLawError(f"two networks of one seed differ in {', '.join(differ[:3])}")
+    require_other_draws(one, other, "the initialization")
 
 
 @law_of(

@@ -29,6 +29,8 @@ TEXTS = ("a bad cab", "dab", "a cab faced", "bee", "feed a decade")
 SEED = 5
 STEP = 1e-5
 """The length of the step of a numerical derivative."""
+UPDATES = 3
+"""Losses that are computed before a state is saved."""
 
 
 @dataclass
@@ -188,14 +190,18 @@ def bf16_has_the_same_gradients(case: ObjectiveCase) -> None:
     requires="is_one_finite_number",
 )
 def state_round_trips(case: ObjectiveCase) -> None:
-    """What `state_dict` returns can be written as JSON and tensors, and read back."""
-    case.total().backward()
-    tensors, values = Parts(case.loss.named_parts()).state()
-    other = case.make()
-    Parts(other.named_parts()).load(tensors, json.loads(json.dumps(values)))
+    """What `state_dict` returns, written as JSON and tensors and read back, continues a run."""
+    loss, other = case.loss.train(), case.make().train()
+    for _ in range(UPDATES):
+        case.total(loss=loss).backward()
+    tensors, values = Parts(loss.named_parts()).state()
+    copies = {name: tensor.clone() for name, tensor in tensors.items()}
+    Parts(other.named_parts()).load(copies, json.loads(json.dumps(values)))
     again = Parts(other.named_parts()).state()
-    if again[1] != values or any(not torch.equal(again[0][key], tensors[key]) for key in tensors):
+    if again[1] != values or any(not torch.equal(again[0][key], copies[key]) for key in copies):
         raise BrokenLawError("the state that is read back differs")
+    what = f"the loss of a run that is resumed after {UPDATES} updates"
+    case.close(case.total(loss=other), case.total(loss=loss), what)
 
 
 OBJECTIVE_LAWS = [

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -20,14 +19,15 @@ from zoo.testing.case import Case, case_of
 from zoo.testing.computation import compute
 from zoo.testing.law import BrokenLawError, law
 
-Made = TypeVar("Made")
-
 DROPOUTS = {
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
     "feature_dropout", "multi_head_attention_forward", "native_dropout",
 }  # fmt: skip
 """Functions of torch that drop values if their argument `training` is true, as it often is by
 default."""
+
+
+NO_WEIGHTS: Mapping[str, Tensor] = {}
 
 
 class _WithoutDropout(TorchFunctionMode):
@@ -104,29 +104,65 @@ def _with_dropout(case: Case) -> list[Case]:
         return []
 
 
+class Draws(NamedTuple):
+    """What a call returns, and what it draws.
+
+    The state of torch's default generator after it, torch's numbers, and the seeds of others.
+    """
+
+    result: Any
+    state: Tensor
+    numbers: list[Tensor]
+    seeds: list[str]
+
+
+def draws(seed: int, call: Callable[[], Any]) -> Draws:
+    """Call a function with a seed of torch's default generator."""
+    torch.manual_seed(seed)
+    with _Drawing() as drawing, _seeds_of_others() as given:
+        result = call()
+    return Draws(result, torch.get_rng_state(), drawing.drawn, given)
+
+
+def require_other_draws(
+    one: Draws, other: Draws, what: str, when: str = "", weights: Mapping[str, Tensor] = NO_WEIGHTS
+) -> None:
+    """Make sure that what is drawn with two seeds of torch's default generator differs.
+
+    How much is drawn may depend on the seed: the first numbers are compared.
+
+    Args:
+        one, other: the calls with the two seeds.
+        what: who draws, and `when`, in the messages.
+        weights: those that are equal after both calls, by name.
+
+    Raises:
+        BrokenLawError: numbers, seeds of other generators or the states are equal.
+    """
+    for seed, others in zip(one.seeds, other.seeds, strict=False):
+        if seed == others:
+            raise BrokenLawError(f"{when}{seed}, whatever torch's seed is")
+    if torch.equal(one.state, other.state):
+        raise BrokenLawError(f"{when}{what} sets the seed of torch's default generator")
+    for numbers, others in zip(one.numbers, other.numbers, strict=False):
+        if _are_equal(numbers, others):
+            of = f"random numbers of shape {list(numbers.shape)}"
+            of = f"the random numbers of {', '.join(weights)}" if weights else of
+            raise BrokenLawError(f"{when}{of} do not depend on the seed")
+
+
 def _require_seeded_weights(case: Case) -> None:
     """Build networks with one seed and with another."""
-    networks, states, drawn, seeds = [], [], [], []
-    for seed in (12, 12, 13):
-        torch.manual_seed(seed)
-        with _Drawing() as drawing, _seeds_of_others() as given:
-            networks.append(dict(case.rebuild().named_parameters()))
-        states.append(torch.get_rng_state())
-        drawn.append(drawing.drawn)
-        seeds.append(given)
-    one, same, other = networks
-    _require_other_seeds(seeds[0], seeds[2])
+    made = [draws(seed, lambda: dict(case.rebuild().named_parameters())) for seed in (12, 12, 13)]
+    one, same, other = (each.result for each in made)
     for name, weight in one.items():
         if not torch.equal(weight, same[name]):
             raise BrokenLawError(f"two networks of one seed differ in {name}")
-    if torch.equal(states[0], states[2]):
-        raise BrokenLawError("the constructor sets the seed of torch's default generator")
-    if one and all(torch.equal(weight, other[name]) for name, weight in one.items()):
+    equal = {name: weight for name, weight in one.items() if torch.equal(weight, other[name])}
+    random_ones = {name: weight for name, weight in equal.items() if len(weight.unique()) >= 3}
+    require_other_draws(made[0], made[2], "the constructor", weights=random_ones)
+    if one and len(equal) == len(one):
         raise BrokenLawError("networks of two seeds have equal weights")
-    for numbers in _alike(drawn[0], drawn[2], _are_equal):
-        named = [name for name, weight in one.items() if _are_equal(weight, other[name])]
-        what = ", ".join(named) or f"a tensor of shape {list(numbers.shape)}"
-        raise BrokenLawError(f"the random numbers of {what} do not depend on the seed")
 
 
 @contextlib.contextmanager
@@ -160,66 +196,33 @@ def _seeds_of_others() -> Iterator[list[str]]:
         yield given
 
 
-def _alike(
-    given: Sequence[Made], others: Sequence[Made], equal: Callable[[Made, Made], bool]
-) -> Iterator[Made]:
-    """Yield what a network makes with one seed and, equally, with another.
-
-    How much it makes may depend on the seed: the first ones are compared.
-    """
-    return (one for one, other in zip(given, others, strict=False) if equal(one, other))
-
-
-def _require_other_seeds(given: Sequence[str], others: Sequence[str], when: str = "") -> None:
-    """Make sure that generators get another seed with another seed of torch."""
-    for seed in _alike(given, others, operator.eq):
-        raise BrokenLawError(f"{when}{seed}, whatever torch's seed is")
-
-
 def _are_equal(numbers: Tensor, others: Tensor) -> bool:
-    """Return whether two tensors of several fractions, which are not all alike, are equal."""
-    # The comparison is first: counting different numbers sorts them.
-    is_equal = numbers.is_floating_point() and torch.equal(numbers, others)
-    return is_equal and len(numbers.unique()) >= 3
+    """Return whether two tensors, of three different fractions or of masks, are equal.
 
-
-def _are_equal_masks(numbers: Tensor, others: Tensor) -> bool:
-    """Return whether two tensors, with eight numbers or more beside the usual one, are equal."""
-    if not torch.equal(numbers, others):
+    A mask has eight numbers or more beside the usual one.
+    """
+    if not torch.equal(numbers, others):  # counting different numbers sorts them
         return False
-    usual = max(numbers.unique(return_counts=True)[1].tolist(), default=0)
-    return numbers.numel() - usual >= 8
+    counts = numbers.unique(return_counts=True)[1].tolist()
+    if numbers.is_floating_point() and len(counts) >= 3:
+        return True
+    return numbers.numel() - max(counts, default=0) >= 8
 
 
 def _require_seeded_training(case: Case) -> None:
     """Compute training passes with one seed and with another."""
-    logits, states, seeds, drawn = [], [], [], []
     case.model.train()
     try:
-        for seed in (11, 11, 12):
-            torch.manual_seed(seed)
-            with _Drawing() as drawing, _seeds_of_others() as given:
-                logits.append(case.model(case.source, case.mask, case.target).logits)
-            states.append(torch.get_rng_state())
-            seeds.append(given)
-            drawn.append(drawing.drawn)
+        batch = case.source, case.mask, case.target
+        one, same, other = (draws(seed, lambda: case.model(*batch).logits) for seed in (11, 11, 12))
     finally:
         case.model.eval()
-    if not torch.equal(logits[0], logits[1]):
+    if not torch.equal(one.result, same.result):
         raise BrokenLawError(
             "two training passes of one seed differ: some random numbers do not come from torch's "
             "default generator"
         )
-    _require_other_seeds(seeds[0], seeds[2], "in training, ")
-    if torch.equal(states[0], states[2]):
-        raise BrokenLawError("in training, the network sets the seed of torch's default generator")
-    for numbers in _alike(
-        drawn[0],
-        drawn[2],
-        lambda one, other: _are_equal(one, other) or _are_equal_masks(one, other),
-    ):
-        what = f"random numbers of shape {list(numbers.shape)}"
-        raise BrokenLawError(f"in training, {what} do not depend on the seed")
+    require_other_draws(one, other, "the network", "in training, ")
 
 
 def _require_no_randomness(case: Case) -> None:
