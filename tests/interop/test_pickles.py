@@ -139,6 +139,16 @@ def test_a_tensor_larger_than_its_storage_is_refused(tmp_path: Path) -> None:
         read_pickle(tmp_path / "a.pt")
 
 
+def test_many_tensors_of_one_storage_are_refused(tmp_path: Path) -> None:
+    """Tied weights share a storage too, but not so many."""
+    matrix = torch.zeros(300, 300)
+    for count in (8, 80):
+        torch.save({str(i): matrix.view(-1) for i in range(count)}, tmp_path / f"{count}.pt")
+    assert len(read_pickle(tmp_path / "8.pt")) == 8
+    with pytest.raises(ConversionError, match="bytes claim to hold 28,800,000: tensors are shared"):
+        read_pickle(tmp_path / "80.pt")
+
+
 def rewritten(file: Path, compression: int, twice: bool) -> None:
     with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as old, zipfile.ZipFile(file, "w") as new:
         for entry in old.infolist():

@@ -28,6 +28,9 @@ from zoo.interop.unusable import check_content
 MOST_VALUES = 1_000_000
 """The most values of the settings in a checkpoint."""
 
+RATIO = 10
+"""How many times larger than its file the weights may be: they hardly shrink, and few are tied."""
+
 MOST_ITEMS = 512
 """The most items of a list that a string describes."""
 
@@ -187,16 +190,20 @@ def read_pickle(path: Path, stand_ins: Mapping[str, Any] = STAND_INS) -> Any:
     except Exception as error:  # torch, pickle and zipfile raise whatever the bytes lead to
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
         raise ConversionError(what, f"it is not a checkpoint of torch.save: {reason}") from None
-    _check_sizes(content, what)
+    _check_sizes(content, path.stat().st_size, what)
     return content
 
 
-def _check_sizes(content: Any, what: str) -> None:
-    """Refuse a tensor that repeats its storage: a small file could describe terabytes."""
+def _check_sizes(content: Any, length: int, what: str) -> None:
+    """Refuse tensors that repeat a storage: a small file could describe terabytes."""
+    total = 0
     for tensor in _tensors(content):
         size = tensor.numel() * tensor.element_size()
+        total += size
         if tensor.layout != torch.strided or size > tensor.untyped_storage().nbytes():
             raise ConversionError(what, f"a tensor of shape {tuple(tensor.shape)} is not stored")
+    if total > RATIO * length + 1_000_000:
+        raise ConversionError(what, f"{length:,} bytes claim to hold {total:,}: tensors are shared")
 
 
 def _tensors(content: Any) -> Iterator[Tensor]:

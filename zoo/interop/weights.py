@@ -19,7 +19,7 @@ from torch import Tensor
 from zoo.checkpoint.tensors import open_tensors
 from zoo.errors import CheckpointError, ConversionError
 from zoo.files import damaged
-from zoo.interop.pickles import read_pickle
+from zoo.interop.pickles import RATIO, read_pickle
 from zoo.interop.settings import brief
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
@@ -35,9 +35,6 @@ WEIGHT_FILES = (
 
 ARRAY_LIMIT = 8_000_000_000
 """The largest array of an archive, in bytes."""
-
-RATIO = 10
-"""How many times larger than its file the content of an archive may be: weights hardly shrink."""
 
 NUMBERS = frozenset(
     np.dtype(name)
