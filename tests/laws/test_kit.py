@@ -28,7 +28,7 @@ from tests.laws import (
     wrong_steps,
 )
 from tests.laws.networks import WRONG, Memory, Network, Right, State
-from zoo import Architecture, Config, Dim, Table, hookimpl
+from zoo import Architecture, Config, Dim, LengthLimits, Table, hookimpl
 from zoo.decoding.greedy import greedy
 from zoo.decoding.options import Search
 from zoo.decoding.search import search
@@ -472,6 +472,19 @@ def test_a_missing_example_has_its_own_message(config: str, why: str) -> None:
     message = f"{config}.example() gives no config to run the laws on: {why}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         declared(config=f"{__name__}:{config}")
+
+
+@pytest.mark.parametrize("limits", [(11, 9), (12, 8), (None, 3)])
+def test_an_example_with_shorter_limits_than_the_laws_need_is_refused(limits: Any) -> None:
+    """Each law failed, with its own usual causes."""
+
+    class Short(Right):
+        @property
+        def length_limits(self) -> LengthLimits:
+            return LengthLimits(*limits)
+
+    with pytest.raises(ConfigError, match=r"Short leaves no room .* at least 12 and 9 are needed"):
+        case_of(Network, Short())
 
 
 FEW = {
