@@ -1,8 +1,9 @@
 """A folder as a hub, with the same pinning and checks; hubs that plugins bring."""
 
+import contextlib
 import errno
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -226,6 +227,27 @@ def test_the_second_of_two_pushes_is_rejected(
     (other / "training.json").write_text("{}")
     with refused(ConflictError, "has changed"):
         Folder().commit(Address.parse(address), Commit(other, [], stale.parent, "late"))
+
+
+def test_a_file_that_changes_while_a_push_waits_is_not_committed(
+    checkpoint: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit had other files than its manifest lists, and could not be pulled."""
+    own = Path(shutil.copytree(checkpoint, tmp_path / "own"))
+    wait = folder._exclusive
+
+    @contextlib.contextmanager
+    def waiting(root: Path) -> Iterator[None]:
+        (own / "training.json").write_text('{"curve": []}')
+        with wait(root):
+            yield
+
+    monkeypatch.setattr(folder, "_exclusive", waiting)
+    with pytest.raises(ConflictError, match=r"training\.json has changed during .* Push again"):
+        push(own, address)
+    monkeypatch.undo()
+    push(own, address)
+    assert content(pull(address)) == as_pushed(own, address)
 
 
 def test_a_branch_is_not_the_folder_of_another(checkpoint: Path, address: str) -> None:

@@ -188,8 +188,10 @@ def _commit(address: Address, ref: Path, sent: dict[str, FileDigest], commit: Co
             mend_folder(root / left.name[1:41])
     if not _is_whole(root / name, sent | others):
         with whole_folder(root / name, replace=True) as part:
-            for path in sent:
+            for path, digest in sent.items():
                 _copy(commit.folder / path, part / path)
+                if not digest.matches(part / path):
+                    raise ConflictError(f"{path} has changed during the push", "", "Push again")
             for path, digest in others.items():
                 _copy(root / str(now) / path, part / path)
                 digest.verify(part / path, f"{path} of {address.at(now)}")
