@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.checkpoints import SOURCES, checkpoint
 from tests.shelves import registry_with
-from zoo.errors import PluginError, PluginWarning
+from zoo.errors import ConversionError, PluginError, PluginWarning
 from zoo.interop import Source
 from zoo.interop.conversion import formats_of, import_checkpoint
 from zoo.interop.exporter import export_checkpoint
@@ -104,6 +104,52 @@ def test_an_importer_that_cannot_read_is_named(
     (tmp_path / "weights.bin").write_bytes(b"x")
     registry = registry_with(monkeypatch, IMPORTERS.format(read=read))
     with pytest.raises(PluginError, match=f"format 'attic' {WHO}: {reason}"):
+        import_checkpoint(tmp_path, tmp_path / "out", registry, "attic")
+    assert not (tmp_path / "out").exists()
+
+
+IMPORTED = """
+from zoo import Format
+from zoo.interop import Imported, Importer
+from tests.interop.checkpoints import checkpoint
+
+class Attic(Importer):
+    def recognizes(self, source):
+        return True
+
+    def read(self, source, options):
+        made = checkpoint("seq2seq")
+        weights = {{name: weight.detach() for name, weight in made.model.named_parameters()}}
+        config, tokenizer = made.config.model_dump(mode="json"), made.source_tokenizer
+        given = {{"weights": weights, "config": config, "source_tokenizer": tokenizer,
+                 "target_tokenizer": tokenizer}}
+        return Imported(**{{"architecture": "seq2seq", "model_name": "x", **given, **{parts}}})
+
+@hookimpl
+def zoo_formats():
+    yield Format("attic", "a format", importer="zoo_visitor:Attic")
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ('{"config": None}', f"format 'attic' {WHO}: read returned config=None, not Mapping"),
+        (
+            '{"source_tokenizer": None}',
+            f"{WHO}: read returned source_tokenizer=None, not T",
+        ),
+        ('{"about": {"data": "x"}}', f"{WHO}: read returned about={{'data': 'x'}}, not About"),
+        ('{"weights": [weights]}', rf"{WHO}: read returned weights=\[.*, not Mapping"),
+        ('{"weights": {n: w.numpy() for n, w in weights.items()}}', "weight is not a tensor"),
+    ],
+)
+def test_an_importer_that_returns_wrong_parts_is_named(
+    parts: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"x")
+    registry = registry_with(monkeypatch, IMPORTED.format(parts=parts))
+    with pytest.raises((PluginError, ConversionError), match=reason):
         import_checkpoint(tmp_path, tmp_path / "out", registry, "attic")
     assert not (tmp_path / "out").exists()
 

@@ -9,17 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from torch import Tensor
+
 from zoo.checkpoint import checkpoint as folder_format
-from zoo.checkpoint.about import TEXT_LIMITS, one_line
+from zoo.checkpoint.about import TEXT_LIMITS, About, one_line
 from zoo.checkpoint.card import CardData, render_card, render_front_matter
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.checkpoint.format import CONFIG, ORIGINAL, is_checkpoint, type_of, unread
+from zoo.data.tokenizer import Tokenizer
 from zoo.errors import (
     CheckpointError,
     ConversionError,
     PluginError,
     PluginWarning,
     UnknownNameError,
+    shown,
 )
 from zoo.files import read_json
 from zoo.interop.export_card import with_card
@@ -48,6 +52,17 @@ RETURNS: dict[str, tuple[type, ...]] = {
     "read": (Imported,),
 }
 """What an importer has and returns."""
+
+PARTS: dict[str, type] = {
+    "architecture": str,
+    "model_name": str,
+    "config": Mapping,
+    "weights": Mapping,
+    "source_tokenizer": Tokenizer,
+    "target_tokenizer": Tokenizer,
+    "about": About,
+}
+"""The types of what it has read."""
 
 
 def import_checkpoint(
@@ -115,7 +130,20 @@ def importer_of(format: str, registry: Registry) -> Importer:
     kind = cast("type[Importer]", import_object(declared.importer, what))
     if owner.builtin:
         return kind()
-    return cast(Importer, Reporting(kind, what, Importer, RETURNS))
+    return cast(Importer, _Reporting(kind, what, Importer, RETURNS))
+
+
+class _Reporting(Reporting):
+    """A plugin's importer, whose result is checked part by part."""
+
+    def read(self, source: Source, options: Mapping[str, str]) -> Imported:
+        """Return what the importer has read."""
+        imported: Imported = self.__getattr__("read")(source, options)
+        for name, kind in PARTS.items():
+            value = getattr(imported, name)
+            if not isinstance(value, kind):
+                raise self.broken(f"read returned {name}={shown(value)}, not {kind.__name__}")
+        return imported
 
 
 def each_importer(
@@ -210,9 +238,11 @@ def write_imported(
         if name not in imported.weights:
             reasons.add(f"{name} is missing")
             continue
-        shape = tuple(imported.weights[name].shape)
-        if shape != parameter.shape:
-            reasons.add(f"{name} is {shape}, not {tuple(parameter.shape)}")
+        weight: object = imported.weights[name]
+        if not isinstance(weight, Tensor):
+            reasons.add(f"{name} is not a tensor")
+        elif weight.shape != parameter.shape:
+            reasons.add(f"{name} is {tuple(weight.shape)}, not {tuple(parameter.shape)}")
     for name in imported.weights:
         reasons.check(name in parameters, f"{name} is not a weight of {imported.architecture}")
     reasons.raise_if_any()
