@@ -358,6 +358,22 @@ def test_each_side_has_its_own_codes(options: dict[str, str], tmp_path: Path) ->
     ]
 
 
+def test_codes_of_any_name_are_read_again_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cached conversion with the old ones was used."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder, registry = tmp_path / "model", default_registry()
+    folder.mkdir()
+    transformer(folder, bpe="subword_nmt", bpe_codes="/data/merges")
+    cut = []
+    for merges in ("d e\n", "e 1\n"):
+        (folder / "merges").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+        tokenizer: Any = read(locate(folder, registry), registry).source_tokenizer
+        cut.append(tokenizer.engine.cut("de12"))
+    assert cut == [["de@@", "1@@", "2"], ["d@@", "e1@@", "2"]]
+
+
 def test_codes_whose_side_is_not_clear_are_refused(tmp_path: Path) -> None:
     transformer(tmp_path, bpe="fastbpe")
     for name in ("a.codes", "b.codes"):

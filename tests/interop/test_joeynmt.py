@@ -16,6 +16,7 @@ from tests.interop.test_fairseq import HEADS, INNER, SIZES, D, TorchTransformer
 from zoo.checkpoint.checkpoint import Checkpoint, read
 from zoo.errors import ConversionError
 from zoo.interop.conversion import import_checkpoint
+from zoo.interop.locate import locate
 from zoo.registry.registry import default_registry
 
 SPECIALS = (1, 2, 3, 0)
@@ -110,6 +111,27 @@ def test_transformer(norm: str, tied: str, tmp_path: Path) -> None:
     write(tmp_path, network.state(), model)
     checkpoint = check(tmp_path, network, shared)
     assert checkpoint.source_tokenizer.encode(["b0 b3 x" if shared else "a0 a3 x"]) == [[4, 7, 3]]
+
+
+def test_a_vocabulary_of_any_name_is_read_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cached conversion of the old one was used."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder, registry = tmp_path / "model", default_registry()
+    folder.mkdir()
+    network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
+    randomize(network)
+    side = {"lang": "a", "level": "word", "lowercase": False}
+    write(folder, network.state(), transformer(), src={**side, "voc_file": "data/words.a"})
+    (folder / "src_vocab.txt").rename(folder / "words.a")
+    for given in ("a0 a1", "a1 a0"):
+        checkpoint = read(locate(folder, registry), registry)
+        assert checkpoint.source_tokenizer.encode([given]) == [[4, 5]]
+        (folder / "log").write_text(given, encoding="utf-8")  # which no setting names
+        assert locate(folder, registry) == checkpoint.folder
+        text = (folder / "words.a").read_text(encoding="utf-8").replace("a0\na1", "a1\na0")
+        (folder / "words.a").write_text(text, encoding="utf-8")
 
 
 def test_the_default_numbers_of_heads_are_four_and_eight(tmp_path: Path) -> None:

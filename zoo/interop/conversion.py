@@ -49,6 +49,7 @@ RETURNS: dict[str, tuple[type, ...]] = {
     "options": (Mapping,),
     "version": (int,),
     "recognizes": (bool,),
+    "named": (Iterable,),
     "read": (Imported,),
 }
 """What an importer has and returns."""

@@ -17,7 +17,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import plain, read_pickle
-from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file
+from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file, named_in_pickle
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
@@ -91,6 +91,10 @@ class FairseqImporter(ProjectImporter[Fairseq]):
         # without dictionaries, which are reported then, what only fairseq saves decides
         known = {"args", "cfg"} if fnmatch.filter(source.names, DICTIONARIES) else {HISTORY}
         return not names.isdisjoint(self.tensors) and not names.isdisjoint(known)
+
+    def named(self, source: Source) -> frozenset[str]:
+        """Return the names of files in the settings, such as that of codes."""
+        return named_in_pickle(source, checkpoint_file(source, {}, ENDING, PREFERRED))
 
     def parse(self, source: Source, options: Mapping[str, str]) -> Fairseq:
         """Read a checkpoint, its dictionaries and its tokenizers."""

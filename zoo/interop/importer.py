@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -54,6 +54,14 @@ class Importer(ABC):
     @abstractmethod
     def recognizes(self, source: Source) -> bool:
         """Return whether the files are of this format; read little, and no weights."""
+
+    def named(self, source: Source) -> Iterable[str]:
+        """Return the names of files that the settings name, besides those of `files`.
+
+        Names that the folder lacks may be among them. If one of these files changes, a cached
+        conversion is made again.
+        """
+        return ()
 
     @abstractmethod
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:

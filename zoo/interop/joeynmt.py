@@ -17,7 +17,7 @@ from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import read_pickle
 from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file
 from zoo.interop.reasons import Reasons
-from zoo.interop.settings import brief, is_large, read_yaml
+from zoo.interop.settings import brief, is_large, named_in_yaml, read_yaml
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
 from zoo.interop.vocabulary import (
@@ -29,7 +29,9 @@ from zoo.interop.vocabulary import (
     word_tokenizer,
 )
 
-FILES = ("config.yaml", "*.ckpt", "*vocab*.txt", "*.model", "*.codes", "*codes*", "*.bpe")
+CONFIG = "config.yaml"
+
+FILES = (CONFIG, "*.ckpt", "*vocab*.txt", "*.model", "*.codes", "*codes*", "*.bpe")
 """The files of a folder that matter."""
 
 OPTIONS = {
@@ -123,10 +125,14 @@ class JoeyNMTImporter(ProjectImporter[JoeyNMT]):
     def recognizes(self, source: Source) -> bool:
         """Return whether this is a JoeyNMT checkpoint with a tensor of this network."""
         name = checkpoint_file(source, {}, ENDING, PREFERRED)
-        if name is None or not source.has(name) or not source.has("config.yaml"):
+        if name is None or not source.has(name) or not source.has(CONFIG):
             return False
         names = strings(source.path(name))
         return "model_state" in names and not names.isdisjoint(self.tensors)
+
+    def named(self, source: Source) -> list[str]:
+        """Return the names of files in the configuration, such as that of a vocabulary."""
+        return named_in_yaml(source.text(CONFIG, MOST_YAML))
 
     def parse(self, source: Source, options: Mapping[str, str]) -> JoeyNMT:
         """Read a checkpoint, its vocabularies and its tokenizers."""
@@ -155,7 +161,7 @@ def _read(source: Source, options: Mapping[str, str]) -> JoeyNMT:
     what = f"{source} cannot be imported"
     name = chosen_file(source, options, ENDING, PREFERRED)
     try:
-        config = read_yaml(source.text("config.yaml", MOST_YAML))
+        config = read_yaml(source.text(CONFIG, MOST_YAML))
     except ValueError as error:
         raise ConversionError(what, f"config.yaml {error}") from None
     content = read_pickle(source.path(name))

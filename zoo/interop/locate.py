@@ -232,8 +232,10 @@ def _digest(source: Source, format: str, registry: Registry) -> str:
     The time of a file's last change (ctime) is one of these, which cannot be set: a copy with the
     times of its original has another one. Inodes may change with each mount.
     """
-    patterns = [*importer_of(format, registry).files, *(STATEMENTS if source.file is None else ())]
+    importer = importer_of(format, registry)
+    patterns = [*importer.files, *(STATEMENTS if source.file is None else ())]
     names = {n for n in source.names if any(fnmatch(n, pattern) for pattern in patterns)}
+    names |= {*importer.named(source)} & {*source.names}
     given = "" if source.file is None else source.file.name
     content = hashlib.sha256(f"{source.folder.resolve()}\0{given}\n".encode())
     for name in sorted({*names, given} - {""}):

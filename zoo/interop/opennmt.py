@@ -22,7 +22,13 @@ from zoo.interop.opennmt_text import OPTIONS as TEXT_OPTIONS
 from zoo.interop.opennmt_text import Vocabularies, read_vocabularies, tokenizers_of
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import plain, read_pickle
-from zoo.interop.project import ProjectImporter, Weight, checkpoint_file, chosen_file
+from zoo.interop.project import (
+    ProjectImporter,
+    Weight,
+    checkpoint_file,
+    chosen_file,
+    named_in_pickle,
+)
 from zoo.interop.reasons import Reasons
 from zoo.interop.settings import Settings, brief
 from zoo.interop.source import Source
@@ -191,6 +197,10 @@ class OpenNMTImporter(ProjectImporter[OpenNMT]):
             for part in parts:
                 names |= set(LazyTensors(source.path(part)))
         return not names.isdisjoint(self.tensors)
+
+    def named(self, source: Source) -> frozenset[str]:
+        """Return the names of files in the settings, such as that of codes."""
+        return named_in_pickle(source, checkpoint_file(source, {}, ENDING, ()))
 
     def parse(self, source: Source, options: Mapping[str, str]) -> OpenNMT:
         """Read a checkpoint, its vocabularies and its tokenizers."""

@@ -17,6 +17,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.errors import ConversionError
 from zoo.interop.importer import Imported, Importer
 from zoo.interop.lazy_weights import Weights
+from zoo.interop.pickle_scan import strings
 from zoo.interop.reasons import Reasons
 from zoo.interop.source import Source
 from zoo.interop.state_dict import StateDict
@@ -111,6 +112,12 @@ class ProjectImporter(Importer, Generic[P]):
 
 def _maker(weight: Weight) -> Callable[[], Tensor]:
     return weight if callable(weight) else lambda: weight
+
+
+def named_in_pickle(source: Source, name: str | None) -> frozenset[str]:
+    """Return the names of files in the settings of a checkpoint file, and its other strings."""
+    texts = strings(source.path(name)) if name is not None and source.has(name) else frozenset()
+    return frozenset(text.rpartition("/")[2] for text in texts)
 
 
 def checkpoint_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -105,6 +106,11 @@ def read_yaml(text: str) -> Any:
     if large:
         raise ValueError(f"describes more than {MOST_VALUES:,} values")
     return content
+
+
+def named_in_yaml(text: str) -> list[str]:
+    """Return the words of a YAML document as names of files, without their folders."""
+    return [word.rpartition("/")[2] for word in re.split(r"[\s'\",\[\]{}]+", text)]
 
 
 def _values(node: yaml.Node, known: dict[int, int]) -> int:

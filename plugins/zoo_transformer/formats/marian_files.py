@@ -52,15 +52,15 @@ def _has_settings(source: Source, name: str) -> bool:
         return False
 
 
-def names_archive(source: Source) -> bool:
-    """Return whether `decoder.yml` names an archive, which is not downloaded yet."""
+def named_by_decoder(source: Source, key: str) -> list[str]:
+    """Return the names of files that `decoder.yml` lists, which may not be downloaded yet."""
     if not source.has(DECODER):
-        return False
+        return []
     try:
-        listed = _yaml(source.text(DECODER, SETTINGS_LIMIT), DECODER, Reasons("")).get("models")
-    except ZooError:
-        return False
-    return any(name.endswith(".npz") for name in _base_names(listed))
+        listed = _yaml(source.text(DECODER, SETTINGS_LIMIT), DECODER, Reasons("")).get(key)
+    except ZooError:  # its reader reports this
+        return []
+    return _base_names(listed)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from zoo_transformer.formats.marian import MODELS, tagged_tokenizer
 from zoo_transformer.formats.marian_files import (
     LIMIT,
     archives,
-    names_archive,
+    named_by_decoder,
     read_model,
     read_vocabulary,
     vocabulary_files,
@@ -92,7 +92,13 @@ class MarianArchive(Importer):
 
     def recognizes(self, source: Source) -> bool:
         """Return whether there is an archive with Marian's settings, or `decoder.yml` names one."""
-        return bool(archives(source)) or (source.file is None and names_archive(source))
+        if source.file is not None or archives(source):
+            return bool(archives(source))
+        return any(name.endswith(".npz") for name in named_by_decoder(source, "models"))
+
+    def named(self, source: Source) -> list[str]:
+        """Return the names of the vocabularies in `decoder.yml`."""
+        return named_by_decoder(source, "vocabs")
 
     def read(self, source: Source, options: Mapping[str, str]) -> Imported:
         """Read the archive and the vocabularies.
