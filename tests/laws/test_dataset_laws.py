@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from docs.build import hook_parts
@@ -79,6 +82,50 @@ def test_a_mistake_fails_its_law(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     expected, message = WRONG[name]
     assert (failed[0][0] if failed else "") == expected
     assert not failed or message in failed[0][1]
+
+
+INSTALLED = """
+from zoo import Dataset, Pair, hookimpl
+
+ZOO_API = 2
+WORDS = [f"word {number}" for number in range(300)]
+SPLITS = ("train", "validation", "test")
+
+def hashed(split, limit):
+    yield from (Pair(word, word) for word in WORDS if SPLITS[hash(word) % 3] == split)
+
+def unordered(split, limit):
+    yield from (Pair(split, word) for word in set(WORDS))
+
+def ordered(split, limit):
+    yield from (Pair(split, word) for word in WORDS)
+
+@hookimpl
+def zoo_datasets():
+    return [Dataset(read.__name__, "one", read) for read in (hashed, unordered, ordered)]
+"""
+
+
+@pytest.mark.parametrize(("name", "right"), [("hashed", False), ("unordered", False),
+                                             ("ordered", True)])  # fmt: skip
+def test_splits_are_those_of_another_process(
+    name: str, right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python hashes a text to another number in each process: a resumed run had other splits."""
+    info = tmp_path / "zoo_visitor-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zoo-visitor\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[zoo]\nvisitor = zoo_visitor\n")
+    (tmp_path / "zoo_visitor.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = registry_with(monkeypatch, INSTALLED)
+    case = replace(testing.dataset_case(name, registry), installed=True)
+    law = testing.DATASET_LAWS[1]
+    if right:
+        law(case)
+    else:
+        with pytest.raises(BrokenLawError, match="split train has other pairs, or another order"):
+            law(case)
 
 
 def test_every_law_has_a_mistake() -> None:
