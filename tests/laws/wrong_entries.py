@@ -389,7 +389,7 @@ class NoOption(Words):
 def zoo_logits_processors():
     yield from entries(Processor, "Positive", "InPlace", "Silent", "Probabilities", "NoBans",
                        "OneForAll", "Counts", "InPlaceState", "RowIndex", "MeanOfRows",
-                       "OnTheObject", "Lasts")
+                       "OnTheObject", "Lasts", "AsLongAsTheLongest")
 
 
 class Base(LogitsProcessor):
@@ -501,6 +501,14 @@ class OnTheObject(Base):
 
     def process(self, scores, rows, state):
         return scores * (1 + self.last[:, None])
+
+
+class AsLongAsTheLongest(LogitsProcessor):
+    def __init__(self, task):
+        self.lengths = task.mask.sum(1).amax().expand(len(task))
+
+    def max_lengths(self):
+        return self.lengths
 
 
 @hookimpl
@@ -625,6 +633,7 @@ WRONG = {
         "InPlaceState": "processor_is_immutable",
         "RowIndex": "batches_do_not_matter",
         "MeanOfRows": "batches_do_not_matter",
+        "AsLongAsTheLongest": "batches_do_not_matter",
         "OnTheObject": "rows_can_be_reordered",
     },
     "splitters": {

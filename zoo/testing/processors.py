@@ -192,18 +192,29 @@ def processor_is_immutable(case: ProcessorCase) -> None:
 
 @law_of(
     causes="the index of a row in place of `rows.sentence`; a mean or a maximum over rows; the "
-    "number of sentences of the batch",
+    "number of sentences of the batch; a maximum length that depends on the longest source",
     requires="process_bans_what_bans_gives",
 )
 @torch.no_grad()
 def batches_do_not_matter(case: ProcessorCase) -> None:
     """The rows of a sentence are treated alike alone and in a batch."""
-    together = case.walk(case.make(), case.tokens)
+    together, limits = case.walk(case.make(), case.tokens), _limits(case.make())
     for index in range(len(case.task)):
         alone, rows = case.task.sentence(index), slice(index * BEAM, (index + 1) * BEAM)
+        of_one, expected_limit = _limits(case.make(alone)), limits[index : index + 1]
+        if of_one != expected_limit:
+            raise BrokenLawError(
+                f"sentence {index} alone: max_lengths gives {of_one}, not {expected_limit}"
+            )
         observed = case.walk(case.make(alone), case.tokens[rows], alone)
         expected = [s._replace(scores=s.scores[rows], penalty=s.penalty[rows]) for s in together]
         _require_equal(observed, expected, f"sentence {index} alone")
+
+
+def _limits(made: LogitsProcessor[Any]) -> list[int]:
+    """Return each sentence's maximum length; nothing if there is none."""
+    lengths = made.max_lengths()
+    return [] if lengths is None else lengths.tolist()
 
 
 @law_of(
