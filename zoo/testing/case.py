@@ -16,7 +16,6 @@ from zoo.nn.build import build, network_type
 from zoo.nn.contract import BEGIN, END, PADDING, Memory, Seq2Seq, State
 from zoo.registry.config import Config
 from zoo.registry.declarations import Architecture
-from zoo.registry.parameters import LengthLimits
 from zoo.registry.registry import Registry, default_registry
 from zoo.testing.settings import kept_settings
 
@@ -27,7 +26,7 @@ SHAKEN = 0.1
 """The standard deviation of what is added to weights of equal numbers."""
 FEATURES = 7
 """Numbers of a feature vector, for networks that read them."""
-LEAST = LengthLimits(max(SOURCE_LENGTHS) + 3, max(TARGET_LENGTHS) + 1)
+LEAST = (max(SOURCE_LENGTHS) + 3, max(TARGET_LENGTHS) + 1)
 """The least limits of lengths: laws add three columns of padding, and an end token to a target."""
 LONG = 40
 """Tokens of a long source with its padding, unless the network has a lower limit."""
@@ -147,8 +146,8 @@ def case_of(network: type[Seq2Seq[Memory, State]], config: Config) -> Case:
     if any(limit is not None and limit < least for limit, least in zip(limits, LEAST, strict=True)):
         raise ConfigError(
             f"{type(config).__name__} leaves no room for the sentences of the laws",
-            f"its length_limits are {limits.source} and {limits.target}, at least {LEAST.source} "
-            f"and {LEAST.target} are needed",
+            f"its length_limits are {limits.source} and {limits.target}, at least {LEAST[0]} "
+            f"and {LEAST[1]} are needed",
             "Give `example()`, or this test, values with larger limits",
         )
     torch.manual_seed(5)

@@ -139,8 +139,8 @@ def require_other_draws(
     Raises:
         BrokenLawError: numbers, seeds of other generators or the states are equal.
     """
-    for seed, others in zip(one.seeds, other.seeds, strict=False):
-        if seed == others:
+    for seed, another in zip(one.seeds, other.seeds, strict=False):
+        if seed == another:
             raise BrokenLawError(f"{when}{seed}, whatever torch's seed is")
     if torch.equal(one.state, other.state):
         raise BrokenLawError(f"{when}{what} sets the seed of torch's default generator")
