@@ -365,10 +365,12 @@ def test_t5_whose_outputs_end_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_what_a_folder_bans_is_recommended(tmp_path: Path) -> None:
     folder_of(tmp_path / "a", "bart")
     names = names_of("bart")
+    mask = names.index("<mask>")
     edit(tmp_path / "a" / "generation_config.json", suppress_tokens=[1, 3, 20], do_sample=True,
-         bad_words_ids=[[21], [22, 23], "x", [1]], temperature=0.7, top_p=0.9)  # fmt: skip
+         bad_words_ids=[[21], [22, 23], "x", [1], [mask]], temperature=0.7, top_p=0.9)  # fmt: skip
     decoding = imported(tmp_path / "a").about.decoding
-    assert decoding["banned"] == (names[20].replace("Ġ", "▁"), names[21].replace("Ġ", "▁"))
+    words = (names[20].replace("Ġ", "▁"), names[21].replace("Ġ", "▁"))
+    assert {*decoding["banned"]} == {*words, "<mask>"}
     sampling = {"sample": True, "top_k": 50, "temperature": 0.7, "top_p": 0.9}
     assert {name: decoding[name] for name in sampling} == sampling
 

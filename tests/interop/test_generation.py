@@ -35,6 +35,10 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "both": (
         {"num_beams": 1, "max_length": 60, "max_new_tokens": 30, "min_length": 2,
          "min_new_tokens": 9}, {"min_length": 10, "max_length": 30}),
+    "no shortest length of new tokens": (
+        {"num_beams": 1, "min_length": 8, "min_new_tokens": 0}, {}),
+    "a longest length of new tokens without bounds": (
+        {"num_beams": 1, "max_length": 60, "max_new_tokens": 10**9}, {}),
     "lengths that contradict": (
         {"min_new_tokens": 50, "max_new_tokens": 30}, {"max_length": 30}),
     "lengths without bounds": (
@@ -80,11 +84,11 @@ def test_what_is_never_written() -> None:
 
 def test_t5_recommends_what_its_settings_say(tmp_path: Path) -> None:
     write_folder(tmp_path / "t5")
-    settings = {"num_beams": 5, "length_penalty": 0.6, "suppress_tokens": [0, 2, 8]}
+    settings = {"num_beams": 5, "length_penalty": 0.6, "suppress_tokens": [0, 2, 8, 17, 20]}
     (tmp_path / "t5" / "generation_config.json").write_text(json.dumps(settings))
     checkpoint = imported(tmp_path / "t5")
     tokenizer = checkpoint.target_tokenizer
     (word,) = (tokenizer.token(i) for i in range(tokenizer.size) if tokenizer.token(i) == "▁ab")
     assert dict(checkpoint.about.decoding) == {
-        "beam": 5, "length_penalty": 0.6, "banned": (word,)
+        "beam": 5, "length_penalty": 0.6, "banned": (word, "<extra_id_1>", "<unused_20>")
     }  # fmt: skip

@@ -90,8 +90,10 @@ class Generation:
         lengths += [("min_new_tokens", "min_length", 1, 1), ("max_new_tokens", "max_length", 1, 0)]
         for name, own, least, more in lengths:
             value = self.values.get(name)
-            if type(value) is int and least <= value <= MOST_TOKENS[own]:
-                matched[own] = min(value + more, MOST_TOKENS[own])
+            if type(value) is int:
+                matched.pop(own, None)  # 0 new tokens precede a shortest length too
+                if least <= value <= MOST_TOKENS[own]:
+                    matched[own] = min(value + more, MOST_TOKENS[own])
         if matched.get("min_length", 0) > matched.get("max_length", MOST_TOKENS["max_length"]):
             del matched["min_length"]
         return matched

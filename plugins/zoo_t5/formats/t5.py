@@ -33,7 +33,7 @@ EMBEDDINGS = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tok
 class T5Folder(Importer):
     """Reads a folder in which `config.json` names the model type t5, mt5 or umt5."""
 
-    version = 2
+    version = 3
     files = ("config.json", "generation_config.json", *TOKENIZER_FILES, *WEIGHT_FILES)
     options = {  # noqa: RUF012  # a class variable, as declared
         "tokenizer": f"{BYTES}: texts are cut into bytes, for a ByT5 without tokenizer_config.json"
@@ -67,10 +67,9 @@ class T5Folder(Importer):
 
 
 def _banned(settings: Settings, rows: list[int], tokenizer: ForeignTokenizer) -> tuple[str, ...]:
-    """Return the texts of entries that are never written, but for those that never are here."""
+    """Return the texts of entries that are never written, sentinels too."""
     ids = settings.generation.banned()
-    inner = [i for i, id in enumerate(rows) if id in ids and i > UNKNOWN]
-    return tuple(tokenizer.token(i) for i in inner if i not in tokenizer.control)
+    return tuple(tokenizer.token(i) for i, id in enumerate(rows) if id in ids and i > UNKNOWN)
 
 
 class Tensors(StateDict):

@@ -244,6 +244,7 @@ class Folder:
 class HuggingFaceImporter(Importer):
     """The base of the importers: it reads the configuration and the weights."""
 
+    version: ClassVar[int] = 2
     model_type: ClassVar[str]
     kind: ClassVar[Kind]
     tokenizer_classes: ClassVar[tuple[str, ...]]
@@ -343,7 +344,7 @@ def _texts(banned: Collection[int], rows: Rows, tokenizer: ForeignTokenizer) -> 
     """Return the texts of foreign ids that may be written otherwise."""
     ids = rows.ids()
     inner = sorted(ids[i] for i in banned if 0 <= i < len(ids))
-    return tuple(tokenizer.token(i) for i in inner if i > 3 and i not in tokenizer.control)
+    return tuple(tokenizer.token(i) for i in inner if i > 3)
 
 
 def _with_default(tokenizer: ForeignTokenizer) -> tuple[str, ...]:
