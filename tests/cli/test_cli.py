@@ -541,7 +541,9 @@ def test_problems_are_warnings_on_stderr(run: Run, monkeypatch: pytest.MonkeyPat
     assert json.loads(result.stdout)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_signal_saves_the_run_and_ends_it(
     number: signal.Signals, code: int, tmp_path: Path, data: str
 ) -> None:
@@ -560,6 +562,20 @@ def test_a_signal_saves_the_run_and_ends_it(
     states = list((tmp_path / "out.run" / "states").glob("[0-9]*"))
     assert states
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])  # the second one by rich
+def test_a_run_whose_reader_has_ended_saves_its_state(
+    error: BaseException, run: Run, tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*rest: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr("zoo.cli.training_display.print_json", fail)
+    done = run("train", "rnnsearch-tiny", "--data", data, "--out", tmp_path / "out",
+               "--steps", 1000, "--json", *SETTINGS)  # fmt: skip
+    assert done.exit_code == 1
+    assert list((tmp_path / "out.run" / "states").glob("[0-9]*"))
 
 
 def test_a_closed_pipe_is_not_an_error(checkpoint: Path) -> None:

@@ -261,14 +261,21 @@ def _run(session: Session, as_json: bool) -> int | None:
     from zoo.registry.events import Stopped, Validation
 
     due = time.monotonic() + SECONDS_BETWEEN_RETURNS
+    unread: OSError | SystemExit | None = None
     with _graceful(session.trainer) as caught, display(session, as_json) as show:
         try:
             for event in session.trainer.events():
-                show(event)
+                try:
+                    if unread is None:
+                        show(event)
+                except (OSError, SystemExit) as error:  # rich raises this one for a closed pipe
+                    unread, session.trainer.stop = error, True  # the state is saved first
                 if isinstance(event, Validation) or time.monotonic() > due:
                     return_freed_memory()
                     due = time.monotonic() + SECONDS_BETWEEN_RETURNS
                 if isinstance(event, Stopped):
+                    if unread is not None:
+                        raise unread
                     return caught[0] if caught else signal.SIGTERM
         except ZooError as error:
             # At once, while SIGTERM is caught: torchrun ends the other processes with it.
@@ -281,16 +288,23 @@ def _run(session: Session, as_json: bool) -> int | None:
 
 @contextlib.contextmanager
 def _graceful(trainer: Trainer) -> Iterator[list[int]]:
-    """On Ctrl-C and SIGTERM, save the state and stop; a second signal interrupts at once."""
+    """On Ctrl-C, SIGTERM and SIGHUP, save the state and stop; a second signal interrupts at once.
+
+    A terminal that is closed sends SIGHUP, and its shell does too; `nohup` has it ignored.
+    """
     caught: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # absent on Windows
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        numbers.append(hangup)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if caught:
+        if caught and number != hangup:
             raise KeyboardInterrupt
         caught.append(number)
         trainer.stop = True
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield caught
     finally:
