@@ -35,6 +35,7 @@ def results(precision: Any = "float32") -> list[Any]:
         {"sample": True, "seed": 2, "temperature": 3.0, "n_best": 2},
     ]  # fmt: skip
     made: list[Any] = [translator.translate(TEXTS, details=True, **each) for each in options]
+    made += [translator.translate(text, details=True) for text in TEXTS]  # each alone in a batch
     return [*made, translator.score(TEXTS, ["un", "deux"])]
 
 

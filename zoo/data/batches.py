@@ -270,7 +270,7 @@ def batch_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     Feature vectors are padded only: (rows, m, dim) float32.
     """
     if len(sources) == 1 and not isinstance(sources[0], np.ndarray):  # an eighth of pad's time
-        alone = torch.tensor([with_end(sources[0])])
+        alone = torch.tensor([with_end(sources[0])], device="cpu")
         return alone, torch.ones_like(alone, dtype=torch.bool)
     sequences = Sequences.of([with_end(source) for source in sources])
     rows = torch.arange(len(sources), device="cpu")
