@@ -248,6 +248,13 @@ def naming_full_disk(path: object) -> Iterator[None]:
         raise
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out: for Python, torch or a library that is loaded."""
+    words = ("DefaultCPUAllocator", "not enough memory", "failed to map segment")
+    known = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return known or any(word in str(error) for word in words)
+
+
 def unexpanded(path: str | os.PathLike[str]) -> str:
     """Return why a path that begins with `~` is none in the home folder; empty for another one."""
     if Path(path).parts[:1] != ("~",) or os.path.isdir("~"):

@@ -1,5 +1,6 @@
 """The command line: JSON for programs, tables for people, one clear line for each error."""
 
+import errno
 import json
 import os
 import re
@@ -596,6 +597,35 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
     shown = run("data", "show", "numbers-en-fr").stderr
     assert shown.startswith(f"Error: {tmp_path}/file/datasets/")
     assert shown.endswith(": Not a directory. ZOO_CACHE can name another folder\n")
+
+
+def test_a_cache_below_a_folder_that_cannot_be_made_is_named_with_its_variable(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As `/.cache` of a user without a home in a container; nobody may make a folder in /proc.
+    monkeypatch.setenv("ZOO_CACHE", "/proc/none/zoo")
+    shown = run("data", "show", "numbers-en-fr").stderr
+    assert shown.startswith("Error: /proc")
+    assert shown.endswith(". ZOO_CACHE can name another folder\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.EMFILE, "Too many open files", "a"), "a: Too many open files. Allow more"),
+        (MemoryError(), "out of memory: this machine, or a limit"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory: this"),
+        (ImportError("libtorch.so: failed to map segment from shared object"), "out of memory: "),
+    ],
+)
+def test_a_limit_of_the_system_is_no_fault_of_the_zoo(
+    error: Exception, expected: str, run: Run, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*rest: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr("zoo.cli.translating.load_translator", fail)
+    failed(run("translate", checkpoint, "a"), expected)
 
 
 def test_the_command_is_installed() -> None:

@@ -3,6 +3,7 @@
 import itertools
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from num2words import num2words
@@ -12,7 +13,7 @@ from zoo.data.datasets import file_dataset, find_dataset, hash_split
 from zoo.data.readers import without_long_words
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError, UnknownNameError
-from zoo.registry.declarations import Pair
+from zoo.registry.declarations import Dataset, Pair
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry
 from zoo_corpora.generated import SPLIT_SIZES, STYLES, draw, permute
@@ -159,6 +160,14 @@ def test_unknown_data(registry: Registry, tmp_path: Path) -> None:
         find_dataset(registry, "number-en-fr")
     with pytest.raises(DataError, match=r"no file .*corpus.en"):
         find_dataset(registry, f"{tmp_path}/corpus:en-de")
+
+
+def test_a_dataset_is_not_blamed_for_memory_that_ran_out() -> None:
+    def read(split: str, limit: int | None) -> NoReturn:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        Dataset("large", "", read).load("test")
 
 
 def test_corpora_need_a_folder(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ Commands that compute import torch in their functions.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import platform
@@ -55,7 +56,7 @@ from zoo.cli.options import Group
 from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_builtin_plugins
 from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
-from zoo.errors import UnknownNameError, ZooError
+from zoo.errors import UnknownNameError, ZooError, out_of_memory
 from zoo.registry.cache_folder import cache_folder
 from zoo.registry.discovery import installed
 from zoo.registry.shelf import Shelf
@@ -63,6 +64,12 @@ from zoo.registry.shelf import Shelf
 TRACEBACK = "ZOO_TRACEBACK"
 """The environment variable with which errors show where they were raised."""
 
+
+NO_MEMORY = (
+    "this machine, or a limit such as that of `ulimit -v`, gives this process no more. Allow more, "
+    "or compute less at once, as with a smaller --beam or shorter texts"
+)
+"""What to do without memory, but for training, which has advice of its own."""
 
 LONG_WORD = re.compile(r"\S{500,}")
 """A word of a message that is cut: a path is shorter, a number of thousands of digits is not."""
@@ -150,6 +157,8 @@ class Commands(Group):
         if isinstance(error, OSError):
             where = f"{error.filename}: " if error.filename else ""
             return f"{where}{error.strerror or error}{_advice(error)}"
+        if out_of_memory(error):
+            return f"out of memory: {NO_MEMORY}"
         if command in self.commands or command not in self._all():
             return ""
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -170,9 +179,14 @@ def _left_out() -> str:
 
 
 def _advice(error: OSError) -> str:
-    """Return what to do about a file of the zoo's own cache; empty for others."""
-    inside = isinstance(error.filename, str) and Path(error.filename).is_relative_to(cache_folder())
-    return ". ZOO_CACHE can name another folder" if inside else ""
+    """Return what to do where too many files are open, or about the zoo's cache; else nothing."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return ". Allow more open files with `ulimit -n`"
+    if not isinstance(error.filename, str):
+        return ""
+    file, cache = Path(error.filename), cache_folder()
+    above = cache.is_relative_to(file) and not os.path.lexists(cache)  # it cannot be made
+    return ". ZOO_CACHE can name another folder" if above or file.is_relative_to(cache) else ""
 
 
 def show_version(ctx: click.Context, param: click.Parameter, given: bool) -> None:

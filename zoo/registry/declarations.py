@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from zoo.errors import FAILURES, DataError, PluginError, ZooError, shown
+from zoo.errors import FAILURES, DataError, PluginError, ZooError, out_of_memory, shown
 from zoo.registry.address import is_scheme
 from zoo.registry.imports import fault_of_path, import_object
 
@@ -299,8 +299,8 @@ class Dataset:
         except ZooError:
             raise
         except FAILURES as error:
-            if isinstance(error, OSError) and error.filename is not None:
-                raise  # a file of the user's
+            if (isinstance(error, OSError) and error.filename is not None) or out_of_memory(error):
+                raise  # a file of the user's, or this machine
             raise PluginError(
                 f"dataset {self.name!r}{f' of {self.owner}' if self.owner else ''} is broken",
                 f"split {split} gave {type(error).__name__}: {error}",

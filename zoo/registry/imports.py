@@ -11,7 +11,7 @@ import re
 import reprlib
 from typing import Any
 
-from zoo.errors import MissingPackageError, PluginError
+from zoo.errors import MissingPackageError, PluginError, out_of_memory
 
 
 def fault_of_path(path: object, name: str = "path") -> str:
@@ -33,6 +33,8 @@ def import_object(path: str, kind: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
+        if out_of_memory(error):
+            raise
         raise PluginError(
             f"{kind} is broken",
             f"{path} gave {type(error).__name__}: {error}",

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
-from zoo.errors import PluginError, TrainingError, ZooError
+from zoo.errors import PluginError, TrainingError, ZooError, out_of_memory
 from zoo.registry.open_shelf import OpenShelf, name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.process_group import ProcessGroup
@@ -82,7 +81,7 @@ def explain_failures(
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if _out_of_memory(error):
+        if out_of_memory(error):
             raise _smaller_batches(step, recipe) from error
         if _connection_lost(error, group):
             raise _lost_process(step, folder) from error
@@ -102,16 +101,10 @@ def blaming(shelf: OpenShelf[Any], name: str) -> Iterator[None]:
     except PluginError as error:
         cause = error.__cause__
         if isinstance(cause, RuntimeError | MemoryError) and (
-            _out_of_memory(cause) or _names_connection(cause)
+            out_of_memory(cause) or _names_connection(cause)
         ):
             raise cause from None
         raise
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return "DefaultCPUAllocator" in str(error) or "not enough memory" in str(error)
 
 
 def _smaller_batches(step: int, recipe: Recipe) -> TrainingError:
