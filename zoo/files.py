@@ -324,7 +324,7 @@ def held(path: Path) -> Iterator[bool | None]:
 @contextlib.contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `file` if the block succeeds, else it is removed."""
-    file = file.resolve()  # a link stays
+    file = Path(os.path.realpath(file))  # a link stays, unless it is one to itself
     for left in _left_over(file, ".part") if fcntl is not None else ():
         with held(left) as abandoned:
             if abandoned and left.is_file():

@@ -599,6 +599,13 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(
     assert shown.endswith(": Not a directory. ZOO_CACHE can name another folder\n")
 
 
+def test_a_link_to_itself_is_replaced(run: Run, checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    out.symlink_to(out)
+    assert run("translate", checkpoint, "the dog a runs", "--out", out).exit_code == 0
+    assert out.read_text()
+
+
 def test_a_cache_below_a_folder_that_cannot_be_made_is_named_with_its_variable(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

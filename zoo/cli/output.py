@@ -131,7 +131,7 @@ def open_output(file: Path) -> Iterator[IO[bytes]]:
 
 def make_folder_of(file: Path) -> None:
     """Make the folder of a file that is going to be written, and those above it."""
-    file.resolve().parent.mkdir(parents=True, exist_ok=True)
+    Path(os.path.realpath(file)).parent.mkdir(parents=True, exist_ok=True)
 
 
 def check_writable(file: Path, *, stream: bool = True) -> None:
@@ -152,7 +152,9 @@ def check_writable(file: Path, *, stream: bool = True) -> None:
         if not stream:
             raise DataError(f"cannot write {file}", "it is no regular file", "Name another file")
         return
-    folder = next(parent for parent in file.resolve().parents if parent.exists())
+    # `Path.resolve` raises RuntimeError for a link to itself before Python 3.13.
+    real = Path(os.path.realpath(file))
+    folder = next(parent for parent in real.parents if parent.exists())
     if not folder.is_dir():
         raise DataError(f"cannot write {file}", f"{folder} is not a folder", "Name another file")
     try:
