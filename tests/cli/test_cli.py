@@ -609,7 +609,7 @@ def test_a_link_to_itself_is_replaced(run: Run, checkpoint: Path, tmp_path: Path
 def test_a_cache_below_a_folder_that_cannot_be_made_is_named_with_its_variable(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As `/.cache` of a user without a home in a container; nobody may make a folder in /proc.
+    # As `/.cache` of a user without a home in a container: no folder can be made in /proc.
     monkeypatch.setenv("ZOO_CACHE", "/proc/none/zoo")
     shown = run("data", "show", "numbers-en-fr").stderr
     assert shown.startswith("Error: /proc")
