@@ -551,7 +551,13 @@ def test_a_signal_saves_the_run_and_ends_it(
     out = tmp_path / "out"
     command = [sys.executable, "-m", "zoo", "train", "rnnsearch-tiny", "--data", data, "--out",
                str(out), "--steps", "100000", "--json", *SETTINGS]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Tests that `nohup` runs have it ignored, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()  # training has started
