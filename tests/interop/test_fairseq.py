@@ -358,13 +358,9 @@ def test_each_side_has_its_own_codes(options: dict[str, str], tmp_path: Path) ->
     ]
 
 
-def test_codes_of_any_name_are_read_again_when_they_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codes_of_any_name_are_read_again_when_they_change(model_folder: Path) -> None:
     """A cached conversion with the old ones was used."""
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    folder, registry = tmp_path / "model", default_registry()
-    folder.mkdir()
+    folder, registry = model_folder, default_registry()
     transformer(folder, bpe="subword_nmt", bpe_codes="/data/merges")
     cut = []
     for merges in ("d e\n", "e 1\n"):
@@ -398,13 +394,9 @@ def refusal(folder: Path, **options: str) -> str:
     return str(caught.value)
 
 
-def test_each_file_of_a_folder_is_converted_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_of_a_folder_is_converted_once(model_folder: Path) -> None:
     """The first conversion was used for all files of a folder, and for the folder."""
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    folder, registry = tmp_path / "model", default_registry()
-    folder.mkdir()
+    folder, registry = model_folder, default_registry()
     transformer(folder, {"decoder.output_projection.weight": torch.ones(SIZES[1], D)})
     other = (folder / "model.pt").rename(folder / "checkpoint_last.pt")
     transformer(folder)

@@ -113,13 +113,9 @@ def test_transformer(norm: str, tied: str, tmp_path: Path) -> None:
     assert checkpoint.source_tokenizer.encode(["b0 b3 x" if shared else "a0 a3 x"]) == [[4, 7, 3]]
 
 
-def test_a_vocabulary_of_any_name_is_read_again_when_it_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vocabulary_of_any_name_is_read_again_when_it_changes(model_folder: Path) -> None:
     """A cached conversion of the old one was used."""
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    folder, registry = tmp_path / "model", default_registry()
-    folder.mkdir()
+    folder, registry = model_folder, default_registry()
     network = JoeyTransformer({"encoder_normalize_before": True, "eps": 1e-6})
     randomize(network)
     side = {"lang": "a", "level": "word", "lowercase": False}
