@@ -34,10 +34,14 @@ VARIABLES = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHO
 
 The last is none of the interpreter's: `make test PYTHON=python3.13` sets it.
 """
+INTERPRETER = "interpreter"
+"""The name of Python in a virtual environment whose `python` runs forked."""
 BYTES = 8
 """Bytes of the number that says how long a job is; a user of the server sends 0 and no job."""
 EXECUTABLE = "FORKED_EXECUTABLE"
 """The variable with the `sys.executable` of a forked process, such as what `script` writes."""
+ENVIRONMENT = "FORKED_ENVIRONMENT"
+"""The variable with the virtual environment that a forked process belongs to."""
 
 
 def python() -> list[str]:
@@ -47,11 +51,24 @@ def python() -> list[str]:
     return [sys.executable, "-I", "-S", __file__, "run", _server()[0]]
 
 
-def script(file: Path, *words: str) -> None:
+def script(file: Path, *words: str, **variables: str) -> None:
     """Write a script that runs Python with these words and with its arguments."""
     command = shlex.join([*python(), *words])
-    file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    exports = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    file.write_text(f'#!/bin/sh\n{"".join(exports)}exec {command} "$@"\n', encoding="utf-8")
     file.chmod(0o755)
+
+
+def fork_in(folder: Path) -> None:
+    """Let `python` of a virtual environment, and commands that it runs, be forked processes.
+
+    What installs packages is not: pip asks the interpreter where they belong.
+    """
+    if not hasattr(os, "pidfd_open"):  # as in `python`
+        return
+    file = folder / "bin" / "python"
+    new = file.rename(file.with_name(INTERPRETER))  # what programs of this one start
+    script(file, **{ENVIRONMENT: str(folder), EXECUTABLE: str(new)})
 
 
 @functools.cache
@@ -92,8 +109,10 @@ def address_of(name: str) -> str:
 def run(name: str, words: list[str]) -> None:
     """Run Python with these arguments in a forked process, and end as it ends."""
     given = {n for n, value in os.environ.items() if n.startswith("PYTHON") and value}
-    if words[words[:1] == ["-P"] :][:1] not in (["-c"], ["-m"]) or given - VARIABLES:
-        os.execv(sys.executable, [sys.executable, *words])
+    first, *_ = *words[words[:1] == ["-P"] :], "-"
+    new = first.startswith("-") and first not in ("-c", "-m")
+    if new or given - VARIABLES or (ENVIRONMENT in os.environ and _may_install(words)):
+        _execute_in_new_process(words)
     job: Job = words, os.getcwd(), dict(os.environ)
     content = json.dumps(job).encode()
     with socket.socket(socket.AF_UNIX) as connection:
@@ -109,6 +128,21 @@ def run(name: str, words: list[str]) -> None:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def _may_install(words: list[str]) -> bool:
+    if words[0] == "-m":
+        return words[1] not in ("zoo", "pytest")
+    return os.path.basename(words[0]) in ("pip", "__pip-runner__.py")
+
+
+def _execute_in_new_process(words: list[str]) -> None:
+    folder = os.environ.get(ENVIRONMENT)
+    if not folder:
+        os.execv(sys.executable, [sys.executable, *words])
+    # Python knows its environment by its first argument.
+    file = os.path.join(folder, "bin", "python")
+    os.execv(os.path.join(folder, "bin", INTERPRETER), [file, *words])
 
 
 class Server:
@@ -192,19 +226,21 @@ class Server:
 def become(job: Job, path: list[str]) -> None:
     """Make this process that of a new interpreter which finds packages in these folders."""
     words, folder, environment = job
+    os.chdir(folder)
     sys.orig_argv = [sys.executable, *words]
-    first = [folder if words[0] == "-m" else ""]
+    first = [{"-m": folder, "-c": ""}.get(words[0], os.path.dirname(os.path.realpath(words[0])))]
     if words[0] == "-P":
         first = words[:0]
         del words[0]
-    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     given = environment.get("PYTHONPATH")
     before = [os.path.abspath(each) for each in given.split(os.pathsep)] if given else []
     sys.path[:] = [*first, *dict.fromkeys([*before, *path])]
-    sys.argv = [words[0], *words[2:]]
+    if environment.get(ENVIRONMENT):
+        _enter(environment[ENVIRONMENT], [*first, *before])
+    sys.argv = [words[0], *words[2 if words[0] in ("-c", "-m") else 1 :]]
     sys.executable = environment.get(EXECUTABLE, sys.executable)
     if "OMP_NUM_THREADS" in environment:
         sys.modules["torch"].set_num_threads(int(environment["OMP_NUM_THREADS"]))
@@ -217,6 +253,20 @@ def become(job: Job, path: list[str]) -> None:
         new = io.TextIOWrapper(binary, old.encoding, old.errors, None, lines, bare)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
+
+
+def _enter(folder: str, before: list[str]) -> None:
+    """Make this process that of a virtual environment, with what precedes its packages."""
+    import site
+    import sysconfig
+
+    standard = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    own = [p for p in sys.path if p.startswith(standard) or p.endswith(".zip")]
+    packages = sysconfig.get_path("purelib")
+    sys.path[:] = [*before, *(p for p in own if not p.startswith(packages))]
+    sys.prefix = sys.exec_prefix = folder
+    where = {"base": folder, "platbase": folder}
+    site.addsitedir(sysconfig.get_path("purelib", "venv", where))
 
 
 def execute(words: list[str]) -> int:
@@ -235,6 +285,8 @@ def execute(words: list[str]) -> int:
     try:
         if words[0] == "-m":
             runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]  # as `python -m` does
+        elif words[0] != "-c":
+            runpy.run_path(words[0], run_name="__main__")
         else:
             exec(compile(words[1], "<string>", "exec"), main.__dict__)
     except SystemExit as ended:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import python
+from tests.external_plugins.journey import Environment
+from tests.forked import INTERPRETER, python
 
 SHOW = """
 import os, sys
@@ -21,6 +22,7 @@ print(sys.stdin.read(), file=sys.stderr)
 PROGRAMS = {
     "a program": ["-c", SHOW, "one", "--two"],
     "a module": ["-m", "shown", "one", "--two"],
+    "a file": ["site/shown.py", "one", "--two"],
     "an exit code": ["-c", "raise SystemExit(7)"],
     "a large exit code": ["-c", "raise SystemExit(-1)"],
     "a message": ["-c", "print('first'); raise SystemExit('wrong')"],
@@ -49,6 +51,30 @@ def test_a_forked_process_is_like_a_new_one(name: str, tmp_path: Path) -> None:
         return done.returncode, done.stdout, done.stderr
 
     assert result(python()) == result([sys.executable])
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="on Linux alone")
+def test_an_environment_has_its_own_packages_and_commands(tmp_path: Path) -> None:
+    environment = Environment.borrowed(tmp_path / "environment")
+    module = tmp_path / "environment" / "added.py"
+    module.write_text("import sys; print(sys.prefix, sys.path, sys.modules.get('torch'))\n")
+    packages = next((tmp_path / "environment" / "lib").rglob("site-packages"))
+    (packages / "added.pth").write_text(f"{module.parent}\n")
+    command = tmp_path / "environment" / "bin" / "added"
+    command.write_text(f"#!{environment.python}\nimport added\n")
+    command.chmod(0o755)
+    inherited = {n: value for n, value in os.environ.items() if n != "PYTHONPATH"}
+
+    def printed(*words: object) -> str:
+        return subprocess.run([str(word) for word in words], cwd=tmp_path, env=inherited,
+                              capture_output=True, text=True, check=True).stdout  # fmt: skip
+
+    new = environment.python.with_name(INTERPRETER)
+    for program in (["-c", "import added"], [command]):
+        forked = printed(environment.python, *program)
+        assert "<module 'torch'" in forked
+        assert forked.rpartition("]")[0] == printed(new, *program).rpartition("]")[0]
+    assert "<module 'torch'" in printed(command)
 
 
 def test_an_error_is_printed_as_by_a_new_process() -> None:

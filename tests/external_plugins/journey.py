@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.forked import fork_in
+
 TOP = Path(__file__).parents[2]
 EXAMPLE = TOP / "docs" / "examples" / "zoo-statespace"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -36,12 +38,16 @@ class Environment:
 
     @classmethod
     def borrowed(cls, folder: Path) -> Environment:
-        """Create an environment that also imports the packages of this process's environment."""
+        """Create an environment that also imports the packages of this process's environment.
+
+        Its programs are forked.
+        """
         venv.create(folder, symlinks=True)
         environment = cls(folder, ("--no-index", "--no-deps", "--no-build-isolation"))
         packages = sysconfig.get_path("purelib")
         link = environment._site() / "borrowed.pth"
         link.write_text(f"import site; site.addsitedir({packages!r})\n", encoding="utf-8")
+        fork_in(folder)
         return environment
 
     @classmethod
