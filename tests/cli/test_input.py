@@ -1,4 +1,4 @@
-"""Standard streams that are closed, other encodings, arguments that are not text, Ctrl-C."""
+"""Standard streams that are closed, other encodings, arguments that are not text, signals."""
 
 import gzip
 import os
@@ -129,6 +129,47 @@ def test_an_interrupt_during_the_start_prints_no_traceback() -> None:
         [sys.executable, "-c", INTERRUPT], capture_output=True, cwd=TOP, timeout=100, check=False
     )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+COMMAND = """
+import signal, sys
+
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv.pop(1)))  # `nohup` has it ignored
+from zoo.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "hangup", "code", "message"),
+    [
+        ("TERM", "SIG_DFL", 143, "Interrupted"),
+        ("HUP", "SIG_DFL", 129, "Interrupted"),
+        ("HUP", "SIG_IGN", 1, "Error: the kernels cannot be compiled: exit code 7"),
+    ],
+)
+def test_a_signal_leaves_nothing_temporary(
+    name: str, hangup: str, code: int, message: str, tmp_path: Path
+) -> None:
+    compiler, temporary = tmp_path / "cc", tmp_path / "temporary"
+    temporary.mkdir()
+    signals = f"kill -{name} $PPID"
+    compiler.write_text(f"#!/bin/sh\ntouch $TMPDIR/x.s\n{signals}\n{signals}\nexit 7\n")
+    compiler.chmod(0o755)
+    variables = {"CC": str(compiler), "TMPDIR": str(temporary), "ZOO_CACHE": str(tmp_path / "zoo")}
+    done = subprocess.run(
+        [*python(), "-c", COMMAND, hangup, "compile-kernels"],
+        capture_output=True, text=True, cwd=TOP, timeout=100, env={**os.environ, **variables},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.partition(". ")[0].strip()) == (code, message)
+    assert not list(temporary.iterdir())
+
+
+def test_processes_of_torchrun_end_at_once_by_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setenv("RANK", "0")
+    process.interrupt_by_signals()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])

@@ -143,11 +143,12 @@ def test_a_program_can_use_the_settings_of_the_command_line() -> None:
 def test_the_command_line_configures_the_process_first(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr("zoo.cli.configure", lambda: calls.append("configure"))
+    monkeypatch.setattr("zoo.cli.interrupt_by_signals", lambda: calls.append("signals"))
     monkeypatch.setattr(sys, "argv", ["zoo", "--version"])
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 0
-    assert calls == ["configure"]
+    assert calls == ["configure", "signals"]
 
 
 def test_malloc_keeps_memory_on_glibc_only(

@@ -17,11 +17,13 @@ Commands that compute import torch in their functions.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import platform
 import re
+import signal
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -53,7 +55,12 @@ from zoo.cli import (
     watching,
 )
 from zoo.cli.options import Group
-from zoo.cli.process import INTERRUPTED, configure, hub_warnings, load_only_builtin_plugins
+from zoo.cli.process import (
+    configure,
+    hub_warnings,
+    interrupt_by_signals,
+    load_only_builtin_plugins,
+)
 from zoo.cli.settings import read_settings
 from zoo.data.readers import has_lone_surrogate
 from zoo.errors import UnknownNameError, ZooError, out_of_memory
@@ -138,9 +145,10 @@ class Commands(Group):
             raise
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click ends in silence where the program that reads the output has ended
-        except KeyboardInterrupt:
-            click.echo("Interrupted", err=True)
-            ctx.exit(INTERRUPTED)
+        except KeyboardInterrupt as error:
+            with contextlib.suppress(OSError):  # of a terminal that is closed
+                click.echo("Interrupted", err=True)
+            ctx.exit(128 + next(iter(error.args), signal.SIGINT))
         except Exception as error:
             message = self._message(error, ctx.invoked_subcommand or "")
             if not message or os.environ.get(TRACEBACK):
@@ -243,6 +251,7 @@ for command in (
 def main() -> None:
     """Set up the process and run `zoo`."""
     configure()
+    interrupt_by_signals()
     try:
         cli()
     except OSError as error:  # of `--help`, which no command handles

@@ -27,9 +27,6 @@ import click
 from zoo.errors import HubWarning, PluginWarning
 from zoo.registry.discovery import CHOICE
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
-
 FITTING = "zoo-fitting"
 """The name of the error handler of codecs that `fit_output` registers."""
 
@@ -72,12 +69,27 @@ def end_imports_at_once() -> None:
         signal.signal(signal.SIGINT, _interrupt)
 
 
+def interrupt_by_signals() -> None:
+    """Make SIGTERM and SIGHUP interrupt a command as Ctrl-C does, which removes what is temporary.
+
+    A closed terminal sends SIGHUP; `nohup` has it ignored, and it stays so. Of torchrun's
+    processes, one that waits for another, dead one would not be interrupted: torchrun ends them.
+    """
+    if "RANK" in os.environ:
+        return
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):  # the latter not on Windows
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    if number != signal.SIGINT:
+        signal.signal(number, signal.SIG_IGN)  # a terminal and its shell may both send SIGHUP
     spec = getattr(sys.modules.get("torch"), "__spec__", None)
     if getattr(spec, "_initializing", False):  # as `importlib` marks a module
         os.write(2, b"Interrupted\n")
-        os._exit(INTERRUPTED)
-    signal.default_int_handler(number, frame)
+        os._exit(128 + number)
+    raise KeyboardInterrupt(number)  # the exit code will be 128 + number, as shells have it
 
 
 def open_streams() -> None:

@@ -55,7 +55,10 @@ def compile_library() -> Path:
         made = Path(folder) / library.name
         try:
             command = [*compiler, *FLAGS, str(SOURCE), "-o", str(made), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace",
+                env={**os.environ, "TMPDIR": folder},  # of a compiler that is interrupted
+            )  # fmt: skip
         except OSError as error:
             raise ZooError(what, f"{shlex.join(compiler)}: {error.strerror}", after) from error
         if done.returncode:
