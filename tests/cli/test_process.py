@@ -183,6 +183,7 @@ def test_hub_warnings_are_printed_as_lines_and_others_are_unchanged(
     with warnings.catch_warnings(record=True, action="always") as others, process.hub_warnings():
         for _ in range(2):
             warnings.warn("one\nline", HubWarning, stacklevel=1)
+        warnings.warn_explicit("the client's", UserWarning, "lib/huggingface_hub/download.py", 1)
         warnings.warn("another", UserWarning, stacklevel=1)
     assert [str(other.message) for other in others] == ["another"]
-    assert capsys.readouterr().err == "Warning: one line\n" * 2
+    assert capsys.readouterr().err == "Warning: one line\n" * 2 + "Warning: the client's\n"

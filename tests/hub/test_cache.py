@@ -205,6 +205,15 @@ def test_a_file_that_cannot_be_stored(
         pull(ADDRESS)
 
 
+def test_a_cache_that_cannot_be_made(
+    server: Server, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put(NAME, checkpoint)
+    monkeypatch.setenv("HF_HUB_CACHE", "/proc/none")
+    with refused(HubError, "cannot be stored: /proc/none", "HF_HUB_CACHE can name another folder"):
+        pull(ADDRESS)
+
+
 def test_what_another_process_cleans_meanwhile_is_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,15 +177,18 @@ def load_only_builtin_plugins() -> None:
 
 @contextlib.contextmanager
 def hub_warnings() -> Iterator[None]:
-    """Print warnings of hubs, each time, and of plugins, once, as lines on standard error."""
+    """Print warnings of hubs, each time, and of plugins, once, as lines on standard error.
+
+    So are those of the Hub's client, such as of a disk that is too small.
+    """
 
     def print_line(
-        message: Warning | str, category: type[Warning], *rest: Any, **more: Any
+        message: Warning | str, category: type[Warning], filename: str, *rest: Any, **more: Any
     ) -> None:
-        if issubclass(category, HubWarning | PluginWarning):
+        if issubclass(category, HubWarning | PluginWarning) or "huggingface_hub" in filename:
             click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
         else:
-            before(message, category, *rest, **more)
+            before(message, category, filename, *rest, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", HubWarning)

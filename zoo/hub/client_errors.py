@@ -178,11 +178,11 @@ def error_of_exception(
 
 def _not_stored(error: OSError, subject: str) -> HubError:
     """Return the error for a file that the system does not let the client write or read."""
-    if isinstance(error, FileNotFoundError):
-        next = "Another process may have removed the folder: try again"
-    else:
-        next = "HF_HUB_CACHE can name another folder for what is pulled"
-    return HubError(f"{subject} cannot be stored", error.strerror or str(error), next)
+    next = "HF_HUB_CACHE can name another folder for what is pulled"
+    if isinstance(error, FileNotFoundError):  # of a part of a file, or of a new folder
+        next = f"Another process may have removed the folder: try again. {next}"
+    where = f"{error.filename}: " if error.filename else ""
+    return HubError(f"{subject} cannot be stored", f"{where}{error.strerror or error}", next)
 
 
 _INVALID = (
