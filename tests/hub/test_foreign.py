@@ -13,6 +13,7 @@ from click.testing import Result
 import zoo
 from tests.hub.server import Server
 from tests.interop.huggingface import marian
+from tests.interop.marian_folder import write
 from zoo.errors import HubError, HubWarning, IntegrityError
 from zoo.interop.locate import locate
 
@@ -66,6 +67,24 @@ def test_a_pickle_is_read_beside_safetensors_of_something_else(
     (foreign / "model.safetensors").rename(foreign / "adapter.safetensors")
     server.put("them/opus", foreign)
     assert zoo.load(ADDRESS).translate("A dog", max_length=6)
+
+
+def test_a_vocabulary_that_only_the_settings_name_is_pulled(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "zoo"))
+    folder = tmp_path / "opus"
+    write(folder)
+    for name in ("src", "trg"):
+        words = (folder / f"vocab.{name}.yml").read_text().replace('"', "").splitlines()
+        (folder / f"vocab.{name}.yml").unlink()
+        (folder / f"{name}.words").write_text("\n".join(line.partition(":")[0] for line in words))
+    decoder = (folder / "decoder.yml").read_text()
+    (folder / "decoder.yml").unlink()
+    decoder = decoder.replace("vocab.src.yml", "src.words").replace("vocab.trg.yml", "trg.words")
+    (folder / "model.npz.decoder.yml").write_text(decoder)
+    server.put("them/opus", folder)
+    assert zoo.load(ADDRESS).translate("w2 w3", max_length=6)
 
 
 def test_a_new_commit_is_converted_anew(foreign: Path, server: Server, tmp_path: Path) -> None:

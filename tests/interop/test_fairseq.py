@@ -358,6 +358,14 @@ def test_each_side_has_its_own_codes(options: dict[str, str], tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("name", ["codes.en", "code", "bpecodes", "en.bpe", "bpe.32000", "bpe.8k"])
+def test_codes_of_the_usual_names_are_read(name: str, tmp_path: Path) -> None:
+    transformer(tmp_path)
+    (tmp_path / name).write_text("#version: 0.2\nd e\n", encoding="utf-8")
+    tokenizer: Any = load(tmp_path).source_tokenizer
+    assert tokenizer.engine.cut("de12") == ["de@@", "1@@", "2"]
+
+
 def test_codes_of_any_name_are_read_again_when_they_change(model_folder: Path) -> None:
     """A cached conversion with the old ones was used."""
     folder, registry = model_folder, default_registry()

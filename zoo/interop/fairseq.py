@@ -31,7 +31,10 @@ from zoo.interop.vocabulary import (
     word_tokenizer,
 )
 
-FILES = ("*.pt", "dict.*.txt", "*codes*", "code", "*.bpe", "*.model")
+CODES = ("*codes*", "code", "*.bpe", "bpe.[0-9]*")
+"""The usual names of byte-pair codes, such as `bpe.32000`."""
+
+FILES = ("*.pt", "dict.*.txt", *CODES, "*.model")
 """The files of a folder that matter."""
 
 OPTIONS = {
@@ -199,7 +202,7 @@ def _tokenizers(
     kind = settings.get("bpe")
     find = functools.partial(_files, source, options, languages)
     models = find("sentencepiece", settings.get("sentencepiece_model"), "*.model")
-    codes = find("codes", settings.get("bpe_codes"), "*codes*", "code", "*.bpe")
+    codes = find("codes", settings.get("bpe_codes"), *CODES)
     if kind not in (None, "subword_nmt", "fastbpe", "sentencepiece", "characters"):
         reasons.add(f"its setting bpe = {brief(kind)} has no counterpart")
     with_codes = kind in ("subword_nmt", "fastbpe")

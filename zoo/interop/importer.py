@@ -58,8 +58,8 @@ class Importer(ABC):
     def named(self, source: Source) -> Iterable[str]:
         """Return the names of files that the settings name, besides those of `files`.
 
-        Names that the folder lacks may be among them. If one of these files changes, a cached
-        conversion is made again.
+        Names that the folder lacks may be among them. These files are downloaded from a hub too,
+        and if one of them changes, a cached conversion is made again.
         """
         return ()
 

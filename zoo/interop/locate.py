@@ -190,9 +190,12 @@ def _foreign_repository(
     if pulled is None or is_checkpoint(pulled) or not formats_of(Source(pulled), registry):
         return None
     format = recognize(Source(pulled), registry)
-    read = [*importer_of(format, registry).files, *STATEMENTS]
-    wanted = _without_copies(_matching(listing.files, read))
+    importer = importer_of(format, registry)
+    wanted = _without_copies(_matching(listing.files, [*importer.files, *STATEMENTS]))
     pulled = hub.pull_files(pinned, wanted, registry, on_pull, progress) or pulled
+    named = {n for n in importer.named(Source(pulled)) if n in listing.files and "/" not in n}
+    more = {name: listing.files[name] for name in named - wanted.keys()}
+    hub.pull_files(pinned, more, registry, on_pull, progress)
     where.record(address, listing.commit)
     name = _name(address, listing.commit)
     return _converted(Source(pulled), name, format, registry, str(address))

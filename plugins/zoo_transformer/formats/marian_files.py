@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zipfile
 from collections.abc import Mapping
@@ -53,14 +54,14 @@ def _has_settings(source: Source, name: str) -> bool:
 
 
 def named_by_decoder(source: Source, key: str) -> list[str]:
-    """Return the names of files that `decoder.yml` lists, which may not be downloaded yet."""
-    if not source.has(DECODER):
-        return []
-    try:
-        listed = _yaml(source.text(DECODER, SETTINGS_LIMIT), DECODER, Reasons("")).get(key)
-    except ZooError:  # its reader reports this
-        return []
-    return _base_names(listed)
+    """Return the names of files that each `decoder.yml` lists, which may not be downloaded yet."""
+    listed = []
+    for name in source.names:
+        if name == DECODER or name.endswith(f".{DECODER}"):
+            with contextlib.suppress(ZooError):  # its reader reports this
+                values = _yaml(source.text(name, SETTINGS_LIMIT), name, Reasons(""))
+                listed += _base_names(values.get(key))
+    return listed
 
 
 @dataclass(frozen=True)
