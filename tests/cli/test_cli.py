@@ -402,6 +402,10 @@ def test_usage(run: Run, tmp_path: Path) -> None:
         (("train", "rnnsearch-tiny", "--data", "shift", "--steps", 0, *out), "0 is not in"),
         (("train", "rnnsearch-tiny", "--data", "shift"), "Give --out, the checkpoint folder"),
         (("train", "--resume", "--dry-run", *out), "leave out --resume"),
+        (
+            ("train", "rnnsearch-tiny", "--data", "shift", "--steps", 9, "--set", "steps=5", *out),
+            "--steps is 9, and --set steps is 5: leave out one",
+        ),
         (("card",), "name a model or a checkpoint"),
         (("plugins", "--api-changes", "--json"), "leave out NAME, --traceback and --json"),
         (("watch", tmp_path, "--every", "nan"), "'nan' is not a number"),

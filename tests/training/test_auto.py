@@ -230,6 +230,8 @@ def test_what_is_chosen_fits_the_totals_that_the_run_has(
         "rnnsearch-tiny", "a.tsv", "out", recipe=str(file), settings=settings, **totals
     )
     recipe, fixed = make_plan(registry, request).recipe, fixed_values(registry, request)
+    wanted = {key.removeprefix("recipe."): value for key, value in (settings | totals).items()}
+    assert wanted.items() <= recipe.model_dump().items()
     for total in TOTALS:
         assert fixed.get(total) == getattr(recipe, total), total
 

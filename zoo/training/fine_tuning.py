@@ -115,8 +115,7 @@ def make_tuning_plan(
 def describe_choice(plan: Plan, parent: Parent) -> str:
     """Return in a few words how a run is tuned, for the user."""
     recipe = plan.recipe
-    end = next((f"{getattr(recipe, total):g} {total}" for total in TOTALS
-                if getattr(recipe, total)), "")  # fmt: skip
+    end = " or ".join(f"{value:g} {total}" for total in TOTALS if (value := getattr(recipe, total)))
     rate = f"learning rate {recipe.learning_rate:.2g}"
     if name_of(recipe.schedule) == "cosine":
         rate += " decaying to zero"
@@ -251,7 +250,6 @@ def _given(registry: Registry, request: TrainingRequest) -> dict[str, Any]:
     if request.recipe is not None:
         add_layers(named_recipe(registry, request.recipe), {}, values)
     update(values, {key.removeprefix("recipe."): v for key, v in request.overrides.items()})
-    update(values, {key: total for key, total in request.totals.items() if total is not None})
     return values
 
 

@@ -122,12 +122,12 @@ def make_plan(
 
     The recipe is put together from these, where later ones override earlier ones: the data's
     recipe, the model's, the recipe `MODEL.DATA`, where DATA is the name of the data's recipe and
-    then of the dataset itself, the request's recipe (a name or a TOML file), its settings, and its
-    totals (`steps`, `epochs`, `minutes`, which replace each other). A requested recipe of the form
-    `MODEL.DATA` brings the recipe of that data with it. A recipe's table `config` overrides the
-    model's configuration. A configuration that needs one vocabulary gets one, unless a recipe says
-    otherwise. A key of the settings belongs to the configuration or to the recipe; the prefix
-    `config.` or `recipe.` decides where both have it.
+    then of the dataset itself, the request's recipe (a name or a TOML file), its settings together
+    with its totals (`steps`, `epochs`, `minutes`). Any total replaces all earlier ones. A requested
+    recipe of the form `MODEL.DATA` brings the recipe of that data with it. A recipe's table
+    `config` overrides the model's configuration. A configuration that needs one vocabulary gets
+    one, unless a recipe says otherwise. A key of the settings belongs to the configuration or to
+    the recipe; the prefix `config.` or `recipe.` decides where both have it.
 
     Where the recipe is `auto`, that name stands for DATA; `chosen` are values that were chosen for
     the corpus, which override the recipes `auto` and the model's, but not `MODEL.auto`.
@@ -178,7 +178,6 @@ def resolve(
         else:
             faults.append(name)
     update(recipe_values, settings)
-    update(recipe_values, {k: v for k, v in request.totals.items() if v is not None})
     where = f"settings for {request.model}"
     parsed: list[Any] = []
     for kind, values in ((config_type, config_values), (Recipe, recipe_values)):
@@ -290,7 +289,6 @@ def fixed_values(registry: Registry, request: TrainingRequest) -> dict[str, Any]
     add_layers([own, _file_values(request) or {}], config, values)
     values |= config
     update(values, {key.rpartition(".")[2]: value for key, value in request.overrides.items()})
-    update(values, {key: value for key, value in request.totals.items() if value is not None})
     return {key: None if value == "none" else value for key, value in values.items()}
 
 

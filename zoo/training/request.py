@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from zoo.errors import ConfigError, shown
+from zoo.training.recipe_layers import TOTALS
 
 Sides = Literal["source", "target", "both"]
 """Whose tokenizer a tuned checkpoint learns again, or extends."""
@@ -82,10 +83,6 @@ class TrainingRequest:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The settings, the seed among them."""
-        return {**self.settings, **({} if self.seed is None else {"recipe.seed": self.seed})}
-
-    @property
-    def totals(self) -> dict[str, float | None]:
-        """When to stop."""
-        return {"steps": self.steps, "epochs": self.epochs, "minutes": self.minutes}
+        """The settings, with the seed and the totals that are given."""
+        given = {name: getattr(self, name) for name in ("seed", *TOTALS)}
+        return {**self.settings, **{f"recipe.{k}": v for k, v in given.items() if v is not None}}
