@@ -1,6 +1,7 @@
 """`zoo watch`: what the run's metrics say, while they grow."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -67,6 +68,11 @@ def test_records_appear_while_they_are_written(tmp_path: Path, trained: Path) ->
     changed = [lines[0], lines[1].replace("4.8", "1.8")]
     file.write_text("".join(changed))  # resumed from an earlier state
     assert [r["loss"] for r in watched.update()] == [4.9, 1.8]
+    file.write_text("".join(changed).replace("1.8", "1.7"))  # and grown to the same size
+    os.utime(file, (0, 0))  # changed at another time, on any file system
+    assert watched.state["loss"] == 1.8
+    watched.update()
+    assert watched.state["loss"] == 1.7
 
 
 def test_watching_ends_with_the_run(run: Run, tmp_path: Path) -> None:

@@ -251,6 +251,8 @@ def test_training_pairs_are_not_scored_without_a_word(parent: Path, pairs: str, 
     warning = "pairs.tsv is what it was trained on, on most pairs"
     assert warning in run("eval", parent, "--data", pairs).stderr
     assert warning not in run("eval", parent, "--data", pairs, "--split", "validation").stderr
+    scored = [zoo.load(parent).evaluate(pairs, split) for split in (None, "train", "validation")]
+    assert [any(warning in note for note in of.problems) for of in scored] == [True, True, False]
 
 
 @pytest.mark.parametrize(("pairs_of_it", "times"), [(5, 1), (1, 400)])

@@ -19,18 +19,9 @@ def of_data(
     translators: list[Translator], dataset: Dataset, split: str, items: Sequence[Item]
 ) -> list[str]:
     """Return warnings if the data is of other languages than checkpoints, or the first's own."""
-    from zoo.translation.languages import other_languages
+    from zoo.translation import languages
 
-    checkpoints, given = [each.checkpoint for each in translators], (dataset.languages, items)
-    warnings = [warning for each in checkpoints for warning in other_languages(each, *given)]
-    data = translators[0].checkpoint.about.data
-    if dataset.name == data and split in ("all", "train"):
-        splits = dataset.splits if split == "all" else ()
-        held_out = "validation" in splits and any(True for _ in dataset.stream("validation"))
-        which = "most" if held_out or split == "train" else "all"
-        advice = ". Score the others with --split validation" if held_out else ""
-        warnings.append(f"{data} is what it was trained on, on {which} pairs{advice}")
-    return warnings
+    return languages.of_data([each.checkpoint for each in translators], dataset, split, items)
 
 
 def warn(

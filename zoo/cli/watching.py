@@ -44,21 +44,21 @@ class Watched:
             )
         self.description = self._json(self.folder / RUN)
         self.records: list[dict[str, Any]] = []
-        self._size = -1
+        self._seen = (-1, 0)
 
     def update(self) -> list[dict[str, Any]]:
         """Return the records that are new; a line that is still being written waits."""
         file = self.folder / "metrics.jsonl"
         try:
-            size = file.stat().st_size
+            status = file.stat()
         except OSError:
             return []
-        if size == self._size:
+        if (seen := (status.st_size, status.st_mtime_ns)) == self._seen:
             return []
         records = read_metrics(file)
         # A resumed run removes what it will repeat.
         known = len(self.records) if records[: len(self.records)] == self.records else 0
-        self.records, self._size = records, size
+        self.records, self._seen = records, seen
         return records[known:]
 
     @property

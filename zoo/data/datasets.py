@@ -151,8 +151,8 @@ def given_items(
     data: str | os.PathLike[str] | Iterable[PairLike],
     split: str | None,
     limit: int | None,
-) -> tuple[list[Item], tuple[str, ...], tuple[str, str]]:
-    """Return what to score, and the names of the metrics and the languages of its dataset.
+) -> tuple[Dataset, str, list[Item]]:
+    """Return a dataset, the split to score, and its items; pairs are of one without a name.
 
     Args:
         registry: where a dataset is looked up.
@@ -171,14 +171,14 @@ def given_items(
     if isinstance(data, str | os.PathLike):
         data = os.fspath(data)
         dataset = find_dataset(registry, data)
-        return read_items(dataset, split, limit)[1], dataset.metrics, dataset.languages
+        return dataset, *read_items(dataset, split, limit)
     if split is not None:
         why = f"split {shown(split)} is of a dataset, and pairs are given"
         raise DataError("these pairs cannot be read", why)
     items = items_to_score(_first(checked_pairs(data), limit), False)
     if not items:
         raise DataError("nothing to score", "there are no pairs")
-    return items, (), ("", "")
+    return Dataset("", "", lambda split, limit: ()), "", items
 
 
 def is_file_spec(spec: str) -> bool:

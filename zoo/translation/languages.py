@@ -10,6 +10,7 @@ from zoo.checkpoint.source_words import words_in
 from zoo.data.datasets import Item
 from zoo.data.languages import find_language, is_language, named_language, same_language
 from zoo.errors import DecodingError
+from zoo.registry.declarations import Dataset
 
 COMPARED = 500
 """The first items of data whose words are compared with those of a checkpoint's training."""
@@ -80,6 +81,22 @@ def _check_only(given: str, languages: Sequence[str], does: str) -> None:
         raise DecodingError(
             f"no language {given!r} can be chosen", f"the checkpoint {does} {known}"
         )
+
+
+def of_data(
+    checkpoints: Sequence[Checkpoint], dataset: Dataset, split: str, items: Sequence[Item]
+) -> list[str]:
+    """Return warnings if data is of other languages than checkpoints, or the first one's own."""
+    languages = dataset.languages
+    warnings = [text for each in checkpoints for text in other_languages(each, languages, items)]
+    data = checkpoints[0].about.data
+    if dataset.name == data and split in ("all", "train"):
+        splits = dataset.splits if split == "all" else ()
+        held_out = "validation" in splits and any(True for _ in dataset.stream("validation"))
+        which = "most" if held_out or split == "train" else "all"
+        advice = ". Score the others with --split validation" if held_out else ""
+        warnings.append(f"{data} is what it was trained on, on {which} pairs{advice}")
+    return warnings
 
 
 def other_languages(

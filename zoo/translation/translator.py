@@ -20,7 +20,7 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.arguments import checked
 from zoo.registry.registry import Registry
 from zoo.translation.attention import Attention, compute_attention
-from zoo.translation.languages import choose, other_languages
+from zoo.translation.languages import choose, of_data
 from zoo.translation.long_texts import in_parts
 from zoo.translation.options import (
     WINDOW,
@@ -334,15 +334,15 @@ class Translator:
         from zoo.evaluation.notes import of_texts
 
         checkpoint, registry = self.checkpoint, self._search.registry
-        items, names, languages = given_items(registry, data, split, plain_number(limit))
+        dataset, split, items = given_items(registry, data, split, plain_number(limit))
         sources, references = [item.source for item in items], [item.references for item in items]
         made = [*self.stream(sources, split=sentences, long_texts="split", **options)]
-        names = metrics_of_data(registry, names, checkpoint.about.data)
+        names = metrics_of_data(registry, dataset.metrics, checkpoint.about.data)
         using = make_metrics(registry.metrics, tokenizer=checkpoint.target_tokenizer, names=names)
         texts = [one.text for one in made]
         scores = score(texts, references, using, sources=sources, resamples=0)
         notes = [] if sentences else [*in_parts(made), *self.read_whole(sources)]
-        notes += [*other_languages(checkpoint, languages, items), *of_texts(texts, items, scores)]
+        notes += [*of_data([checkpoint], dataset, split, items), *of_texts(texts, items, scores)]
         return replace(scores, problems=(*using.problems, *scores.problems, *notes))
 
     def read_whole(self, sources: Sequence[Source]) -> list[str]:
