@@ -172,6 +172,13 @@ def test_an_exporter_that_raises_is_named_and_leaves_nothing(
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_reason_that_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = {**GOOD, "reasons": "[ValueError('no looms'), 5]"}
+    registry = registry_with(monkeypatch, EXPORTER.format(**given))
+    with pytest.raises(ConversionError, match=r"cannot be exported to attic: no looms; 5$"):
+        export_checkpoint(checkpoint("rnnsearch"), "attic", tmp_path / "out", registry)
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [

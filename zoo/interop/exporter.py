@@ -78,7 +78,7 @@ def export_checkpoint(
     reasons = Reasons(f"{checkpoint.name} cannot be exported to {format}")
     check_precision(exporter, precision, reasons)
     for reason in exporter.reasons(checkpoint):
-        reasons.add(reason)
+        reasons.add(str(reason))
     reasons.raise_if_any()
     if os.path.lexists(out):
         raise CheckpointError(f"{out} already exists", "", "Choose a new folder")
@@ -99,7 +99,7 @@ def precision_named(name: str) -> str:
 
 def check_precision(exporter: Exporter, precision: str, reasons: Reasons) -> None:
     """Add a reason if a format has no such type of weights."""
-    known = ", ".join(exporter.precisions)
+    known = ", ".join(map(str, exporter.precisions))
     reasons.check(
         precision in exporter.precisions, f"it has no precision {precision!r}: it has {known}"
     )
