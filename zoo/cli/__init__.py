@@ -82,15 +82,6 @@ LONG_WORD = re.compile(r"\S{500,}")
 """A word of a message that is cut: a path is shorter, a number of thousands of digits is not."""
 
 
-WITH_TEXTS = ("translate", "score", "attention")
-"""Commands whose arguments are texts, which may begin as options do."""
-
-
-def _is_text(error: click.ClickException) -> bool:
-    """Return whether an option that does not exist may be a text: it is like no option."""
-    return isinstance(error, click.NoSuchOption) and not error.possibilities
-
-
 def _shortened(message: str) -> str:
     """Return a message whose long words are cut."""
     return LONG_WORD.sub(lambda word: f"{word[0][:200]}…", message)
@@ -138,10 +129,7 @@ class Commands(Group):
             with hub_warnings():
                 return super().invoke(ctx)
         except click.ClickException as error:
-            message = _shortened(error.message)
-            if ctx.invoked_subcommand in WITH_TEXTS and _is_text(error):
-                message = f"{message.rstrip('.')}. Write -- before a text that begins with -"
-            vars(error)["message"] = message  # declared final
+            vars(error)["message"] = _shortened(error.message)  # declared final
             raise
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click ends in silence where the program that reads the output has ended

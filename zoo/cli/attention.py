@@ -10,6 +10,7 @@ import click
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.options import (
     NewPath,
+    TextCommand,
     device_option,
     json_option,
     source_lang_option,
@@ -48,7 +49,7 @@ def _selection(
         ) from None
 
 
-@click.command()
+@click.command(cls=TextCommand)
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text")
 @click.option("--target", help="Use this target instead of the model's translation.")

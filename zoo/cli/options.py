@@ -44,6 +44,20 @@ class NewPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class TextCommand(click.Command):
+    """A command whose arguments are texts, which may begin as options do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; the error for one that is like no option says what to write."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            message = f"{error.message.rstrip('.')}. Write -- before a text that begins with -"
+            raise click.NoSuchOption(error.option_name, message, ctx=ctx) from None
+
+
 class Group(click.Group):
     """A group of commands, whose help does not cut the first sentence of a command's help."""
 

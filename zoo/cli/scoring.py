@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from zoo.cli.completion import complete_checkpoint
-from zoo.cli.options import device_option, json_option, source_lang_option, target_lang_option
+from zoo.cli.options import (
+    TextCommand,
+    device_option,
+    json_option,
+    source_lang_option,
+    target_lang_option,
+)
 from zoo.cli.output import loaded_registry, print_json, say
 from zoo.cli.translating import load_translator, read_texts
 from zoo.errors import DataError
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from zoo.translation.translator import Translator
 
 
-@click.command()
+@click.command(cls=TextCommand)
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("source", required=False)
 @click.argument("target", required=False)

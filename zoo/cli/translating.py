@@ -23,6 +23,7 @@ from zoo.cli.fetching import located
 from zoo.cli.kernels import note_outdated_kernels
 from zoo.cli.options import (
     NewPath,
+    TextCommand,
     device_option,
     engine_option,
     ensemble_option,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from zoo.translation.translator import Translator
 
 
-@click.command()
+@click.command(cls=TextCommand)
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text", nargs=-1)
 @click.option("--input", "source", type=click.Path(dir_okay=False, path_type=Path),
