@@ -60,7 +60,10 @@ def test_the_loss_of_guessing_matches_its_definition() -> None:
     counts = Counter(token for target in targets for token in target[1:])
     total = counts.total()
     expected = -sum(n / total * math.log(n / total) for n in counts.values())
-    assert loss_of_guessing(Sequences.of(targets)) == pytest.approx(expected)
+    assert loss_of_guessing(Sequences.of(targets), 9) == pytest.approx(expected)
+    smoothed = [0.2 / 9 + 0.8 * counts[token] / total for token in range(9)]
+    expected = -sum(p * math.log(p) for p in smoothed)
+    assert loss_of_guessing(Sequences.of(targets), 9, 0.2) == pytest.approx(expected)
 
 
 def test_rare_tokens_are_counted() -> None:
@@ -211,6 +214,29 @@ def test_a_run_that_learned_nothing_is_told(parallel: Path, tmp_path: Path) -> N
         session.run()
         texts = " ".join(summarize(session).warnings)
     assert "not below that of guessing" in texts
+
+
+def test_a_smoothed_loss_is_not_compared_with_that_of_guessing_without(
+    parallel: Path, tmp_path: Path
+) -> None:
+    """Without validation pairs, a run was said to have learned nothing when it knew all targets."""
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              settings={**TINY, "label_smoothing": 0.3}, steps=600)  # fmt: skip
+    with begin(request) as session:
+        plan, data = session.trainer.plan, session.trainer.data
+    size, targets = data.target_tokenizer.size, data.corpus.target
+    plain, smoothed = (loss_of_guessing(targets, size, part) for part in (0.0, 0.3))
+    assert plain < 0.9 * smoothed
+
+    def texts(record: str, loss: float, **changes: object) -> str:
+        changed = replace(plan, recipe=plan.recipe.model_copy(update=changes))
+        return " ".join(late_warnings(changed, data, 1000, [{"step": 1, record: loss}]))
+
+    assert "below that of guessing" not in texts("loss", plain)
+    assert "hardly below that of guessing" in texts("loss", 0.99 * smoothed)
+    assert "not below that of guessing" in texts("validation_loss", plain)
+    for parts in ({"r_drop": 5.0}, {"objective": ["cross_entropy", "minimum_risk"]}):
+        assert not texts("loss", smoothed, **parts)  # of which that is no measure
 
 
 def test_a_run_of_little_time_is_told(parallel: Path, tmp_path: Path) -> None:

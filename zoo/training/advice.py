@@ -227,14 +227,16 @@ def _few_distinct(targets: Sequences) -> int:
     return len(texts) if 10 * len(texts) <= most else 0
 
 
-def loss_of_guessing(targets: Sequences) -> float:
+def loss_of_guessing(targets: Sequences, size: int, smoothing: float = 0.0) -> float:
     """Return −Σ_y p(y) log p(y), with p(y) the frequency of token y: the loss of knowing only it.
 
-    In nats per predicted token; begin tokens are not predicted.
+    In nats per predicted token of a vocabulary of this size, with smoothed labels; begin tokens are
+    not predicted.
     """
-    counts = np.bincount(targets.tokens[:COUNTED])
+    counts = np.bincount(targets.tokens[:COUNTED], minlength=size)
     counts[BEGIN : BEGIN + 1] = 0
-    frequencies = counts[counts > 0] / counts.sum()
+    frequencies = (1 - smoothing) * counts / counts.sum() + smoothing / size
+    frequencies = frequencies[frequencies > 0]
     return float(-(frequencies * np.log(frequencies)).sum())
 
 
@@ -264,7 +266,6 @@ def late_warnings(
     """
     recipe, warnings = plan.recipe, []
     losses = [r["validation_loss"] for r in metrics if "validation_loss" in r]
-    reports = [r["loss"] for r in metrics if "loss" in r]
     if _ends_in_warmup(recipe, updates):
         warnings.append(
             f"the run ended in its warm-up, after {updates:,} of {recipe.warmup:,} updates: "
@@ -272,8 +273,8 @@ def late_warnings(
         )
     elif updates < FEW_UPDATES and not (recipe.steps or recipe.epochs or _is_learned(metrics)):
         warnings.append(f"{_few(updates, 'update')}: give the run more time")
-    guessing = loss_of_guessing(data.corpus.target)
-    loss = min(losses, default=reports[-1] if reports else 0.0)
+    loss, smoothing = (min(losses), 0.0) if losses else _loss_of_training(recipe, metrics)
+    guessing = loss_of_guessing(data.corpus.target, data.target_tokenizer.size, smoothing)
     if loss > SAME_LOSS * guessing and guessing > 0.1:
         below = "hardly" if loss < guessing else "not"
         warnings.append(
@@ -286,6 +287,13 @@ def late_warnings(
             "overfits. Set select = loss and patience = 5, more dropout, or give more data"
         )
     return warnings
+
+
+def _loss_of_training(recipe: Recipe, metrics: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the last loss of training with its label smoothing; 0 if it has other parts too."""
+    last = next((r for r in reversed(metrics) if "loss" in r), {"loss": 0.0})
+    alone = recipe.objectives == ["cross_entropy"] and not recipe.r_drop and "losses" not in last
+    return (last["loss"], recipe.label_smoothing) if alone else (0.0, 0.0)
 
 
 def _is_learned(metrics: Sequence[Mapping[str, Any]]) -> bool:
