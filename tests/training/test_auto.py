@@ -158,6 +158,14 @@ def test_a_choice_never_overrides_what_is_set(registry: Registry) -> None:
     assert "patience" not in choice.recipe
 
 
+def test_the_rate_that_noam_does_not_read_is_not_shown(registry: Registry) -> None:
+    """It read `learning rate 0.002, noam` of a run whose rate rose to 0.04."""
+    usual, noam = (chosen(registry, sentences(500), 5000, {"schedule": schedule}).reasons
+                   for schedule in ("cosine", "noam"))  # fmt: skip
+    assert any("learning rate 0.002, cosine; dropout" in line for line in usual)
+    assert any("learning rate of noam, by factor, width and warmup; dropout" in s for s in noam)
+
+
 def test_the_time_decides_batch_and_epochs(registry: Registry) -> None:
     """A slow machine gets smaller batches, and less dropout, since it sees each pair less often."""
     fast = chosen(registry, sentences(5000), 400_000, speed=UpdateTime(0.0, 1e-6), minutes=5)

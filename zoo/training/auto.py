@@ -169,7 +169,10 @@ def fit(choice: Choice, config: Config, size: Size) -> None:
         f"batches of {batch:,} tokens ({counted(round(per_epoch), 'update')} per epoch), "
         f"{_about(size)}{counted(updates, 'update')} ({epochs:,.1f} epochs){_why_updates(size)}"
     )
-    choice.reasons.append(f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}; {dropout}")
+    rate_of_run = f"learning rate {rate:g}, {SCHEDULE.get(schedule, schedule)}"
+    if schedule == "noam":  # which reads factor, width and warmup instead
+        rate_of_run = "learning rate of noam, by factor, width and warmup"
+    choice.reasons.append(f"{rate_of_run}; {dropout}")
     _validate(choice, size, updates)
 
 

@@ -29,7 +29,7 @@ from zoo.training.advice import MUCH_UNKNOWN, part_with_unknown, unknown_part
 from zoo.training.auto import STOPPED_BY
 from zoo.training.carry_over import CarriedOver
 from zoo.training.data import TrainingData
-from zoo.training.parent import Parent
+from zoo.training.parent import Parent, peak_of
 from zoo.training.plan import Plan, absolute, resolve, unknown_names
 from zoo.training.recipe_layers import TOTALS, add_layers, named_recipe, update
 from zoo.training.request import Sides, TrainingRequest
@@ -116,7 +116,7 @@ def describe_choice(plan: Plan, parent: Parent) -> str:
     """Return in a few words how a run is tuned, for the user."""
     recipe = plan.recipe
     end = " or ".join(f"{value:g} {total}" for total in TOTALS if (value := getattr(recipe, total)))
-    rate = f"learning rate {recipe.learning_rate:.2g}"
+    rate = f"learning rate {peak_of(recipe.model_dump(), plan.config.width):.2g}"
     if name_of(recipe.schedule) == "cosine":
         rate += " decaying to zero"
     more = f", {', '.join(recipe.freeze)} frozen" if recipe.freeze else ""
