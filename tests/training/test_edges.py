@@ -87,6 +87,22 @@ def test_changed_validation_data_is_refused_on_resume(corpus: Path) -> None:
         zoo.resume(corpus.parent / "out", steps=2)
 
 
+def test_validation_data_without_a_pair_to_use_is_refused(corpus: Path) -> None:
+    """The run was not validated; a tuned one asked for the --validation that was given."""
+    other = corpus.parent / "other.tsv"
+    other.write_text("the dog\t\n" + "the " * 300 + "\tthe\n")
+    expected = (
+        r"no pairs of .*other\.tsv can be used for validation: 1 pairs have an empty side, 1 a"
+    )
+    with pytest.raises(DataError, match=expected):
+        begin(request(corpus, steps=1, validation=str(other)))
+    run(request(corpus, "parent", steps=1))
+    tuned = TrainingRequest("", f"{corpus}:de-es", corpus.parent / "c", validation=str(other),
+                            from_=corpus.parent / "parent", steps=1)  # fmt: skip
+    with pytest.raises(DataError, match="can be used for validation"):
+        begin(tuned)
+
+
 def test_removed_best_weights_are_not_replaced_by_others(corpus: Path) -> None:
     run(request(corpus, steps=4, settings={"select": "loss"}))
     run_folder = corpus.parent / "out.run"

@@ -190,12 +190,7 @@ def load_data(
         check_source(pair.source, dataset.name, plan.config)
     corpus = open_corpus(dataset, plan.limit, tokenizers, limits)
     if not len(corpus):
-        left = corpus.left_out
-        raise DataError(
-            f"no pairs of {dataset.name} can be used for training",
-            f"{left.empty:,} pairs have an empty side, {left.long:,} are over the length limit",
-            "Raise --set max_length, or give other data",
-        )
+        raise _no_pairs(dataset.name, "training", corpus.left_out)
     metric = None
     if recipe.select not in PLAIN_SELECTIONS:
         # Imported here, since scores need more packages than training.
@@ -206,6 +201,8 @@ def load_data(
     for pair in pairs[:1]:
         check_source(pair.source, plan.validation or dataset.name, plan.config)
     validation = ValidationSet(pairs, *tokenizers, limits, metric, languages)
+    if plan.validation is not None and not len(validation):
+        raise _no_pairs(plan.validation, "validation", validation.left_out)
     if recipe.select != "last" and not len(validation):
         raise ConfigError(
             f"select = {recipe.select} needs validation data",
@@ -215,6 +212,14 @@ def load_data(
     setup = Setup(registry, plan.config, recipe, *tokenizers, limits)
     augmentations = Augmentations(setup)
     return TrainingData(dataset, *tokenizers, corpus, validation, setup, augmentations)
+
+
+def _no_pairs(data: str, use: str, left: LeftOut) -> DataError:
+    return DataError(
+        f"no pairs of {data} can be used for {use}",
+        f"{left.empty:,} pairs have an empty side, {left.long:,} are over the length limit",
+        "Raise --set max_length, or give other data",
+    )
 
 
 def _validation_pairs(
