@@ -24,13 +24,43 @@ class FairseqFConv(FairseqImporter):
     config_type = ConvS2SConfig
     tensors = ("decoder.convolutions.0.weight_v",)
 
-    def config(self, checkpoint: Fairseq) -> dict[str, Any]:
+    def config(self, fairseq: Fairseq) -> dict[str, Any]:
         """Return the configuration."""
-        return _config(checkpoint)
+        reasons = fairseq.reasons
+        encoder, decoder = _layers(fairseq, "encoder"), _layers(fairseq, "decoder")
+        even = [kernel for _, kernel in encoder if kernel % 2 == 0]
+        reasons.check(
+            not even, f"its encoder has an even kernel, {even[:1]}, which is not centered"
+        )
+        text = fairseq.get("decoder_attention", "True")
+        try:
+            attention = literal(text) if isinstance(text, str) else text
+            every = attention is True or (
+                isinstance(attention, list) and all(x is True for x in attention)
+            )
+            reasons.check(every, f"its decoder_attention is {text[:60]!r}: every layer must attend")
+        except ValueError as error:
+            reasons.add(f"its decoder_attention: {error}")
+        widths = [fairseq.get(f"{side}_embed_dim", 512) for side in ("encoder", "decoder")]
+        reasons.check(
+            widths[0] == widths[1], f"its embeddings differ in width: {widths[0]}, {widths[1]}"
+        )
+        limits = [fairseq.get(f"max_{side}_positions", 1024) for side in ("source", "target")]
+        reasons.check(
+            limits[0] == limits[1], f"its tables of positions differ: {limits[0]}, {limits[1]}"
+        )
+        return {
+            "embedding_dim": widths[0],
+            "encoder": encoder,
+            "decoder": decoder,
+            "output_dim": fairseq.get("decoder_out_embed_dim", 256),
+            "max_positions": max(limits[0] - POSITIONS, 3),
+            "dropout": fairseq.get("dropout", 0.1),
+        }
 
-    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
+    def weights(self, fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
-        return _Reader(checkpoint, config).weights()
+        return _Reader(fairseq, config).weights()
 
 
 def _layers(fairseq: Fairseq, side: str) -> tuple[tuple[int, int], ...]:
@@ -49,38 +79,6 @@ def _layers(fairseq: Fairseq, side: str) -> tuple[tuple[int, int], ...]:
     except (ValueError, TypeError) as error:
         fairseq.reasons.add(f"its {side}_layers: {error}")
     return tuple(layers) or ((1, 1),)
-
-
-def _config(fairseq: Fairseq) -> dict[str, Any]:
-    reasons = fairseq.reasons
-    encoder, decoder = _layers(fairseq, "encoder"), _layers(fairseq, "decoder")
-    even = [kernel for _, kernel in encoder if kernel % 2 == 0]
-    reasons.check(not even, f"its encoder has an even kernel, {even[:1]}, which is not centered")
-    text = fairseq.get("decoder_attention", "True")
-    try:
-        attention = literal(text) if isinstance(text, str) else text
-        every = attention is True or (
-            isinstance(attention, list) and all(x is True for x in attention)
-        )
-        reasons.check(every, f"its decoder_attention is {text[:60]!r}: every layer must attend")
-    except ValueError as error:
-        reasons.add(f"its decoder_attention: {error}")
-    widths = [fairseq.get(f"{side}_embed_dim", 512) for side in ("encoder", "decoder")]
-    reasons.check(
-        widths[0] == widths[1], f"its embeddings differ in width: {widths[0]}, {widths[1]}"
-    )
-    limits = [fairseq.get(f"max_{side}_positions", 1024) for side in ("source", "target")]
-    reasons.check(
-        limits[0] == limits[1], f"its tables of positions differ: {limits[0]}, {limits[1]}"
-    )
-    return {
-        "embedding_dim": widths[0],
-        "encoder": encoder,
-        "decoder": decoder,
-        "output_dim": fairseq.get("decoder_out_embed_dim", 256),
-        "max_positions": max(limits[0] - POSITIONS, 3),
-        "dropout": fairseq.get("dropout", 0.1),
-    }
 
 
 class _Reader:

@@ -34,78 +34,73 @@ class OpenNMTRecurrent(OpenNMTImporter):
         "decoder.linear.weight",  # of convolutions, which are refused by name
     )  # fmt: skip
 
-    def config(self, checkpoint: OpenNMT) -> dict[str, Any]:
+    def config(self, onmt: OpenNMT) -> dict[str, Any]:
         """Return the configuration."""
-        return _config(checkpoint)
+        onmt.refuse(**REFUSED)
+        reasons, width, layers = onmt.reasons, onmt.width, onmt.layers
+        encoder, cell = onmt.get("encoder_type", "rnn"), onmt.get("rnn_type", "LSTM")
+        attention, bridge = onmt.get("global_attention", "general"), onmt.get("bridge", False)
+        directions = 2 if encoder == "brnn" or onmt.get("brnn", False) else 1
+        reasons.check(
+            encoder in ("rnn", "brnn"), f"its encoder_type {encoder!r} has no counterpart"
+        )
+        reasons.check(cell in CELLS, f"its rnn_type {cell!r} has no counterpart")
+        reasons.check(attention in SCORES, f"its global_attention {attention!r} has no counterpart")
+        reasons.check(
+            layers[0] == layers[1],
+            f"its encoder has {layers[0]} layers and its decoder {layers[1]}",
+        )
+        reasons.check(width % directions == 0, f"its width {width} is odd, for two directions")
+        reasons.check(
+            not (bridge and onmt.vocabularies.old and layers[0] > 1),
+            "its bridge is of several layers and a version before 3, where it mixes the sentences "
+            "of a batch",
+        )
+        return {
+            "cell": CELLS.get(cell, "lstm"),
+            "layers": layers[0],
+            "directions": directions,
+            "start": "joint" if bridge else "final",
+            "embedding_dim": onmt.embedding_dims[0],
+            "target_embedding_dim": onmt.embedding_dims[1],
+            "encoder_dim": width // directions,
+            "hidden_dim": width,
+            "score": SCORES.get(attention, "general"),
+            "attention_dim": width if attention == "mlp" else None,
+            "attention_bias": attention == "mlp",
+            "readout": "attentional",
+            "readout_dim": width,
+            "activation": "identity" if attention == "mlp" else "tanh",
+            "input_feeding": bool(onmt.get("input_feed", 1)),
+            "source_end": False,
+            "share": onmt.share,
+            "dropout": onmt.dropout,
+        }
 
-    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
+    def weights(self, onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
-        return _weights(checkpoint, config)
-
-
-def _config(onmt: OpenNMT) -> dict[str, Any]:
-    onmt.refuse(**REFUSED)
-    reasons, width, layers = onmt.reasons, onmt.width, onmt.layers
-    encoder, cell = onmt.get("encoder_type", "rnn"), onmt.get("rnn_type", "LSTM")
-    attention, bridge = onmt.get("global_attention", "general"), onmt.get("bridge", False)
-    directions = 2 if encoder == "brnn" or onmt.get("brnn", False) else 1
-    reasons.check(encoder in ("rnn", "brnn"), f"its encoder_type {encoder!r} has no counterpart")
-    reasons.check(cell in CELLS, f"its rnn_type {cell!r} has no counterpart")
-    reasons.check(attention in SCORES, f"its global_attention {attention!r} has no counterpart")
-    reasons.check(
-        layers[0] == layers[1], f"its encoder has {layers[0]} layers and its decoder {layers[1]}"
-    )
-    reasons.check(width % directions == 0, f"its width {width} is odd, for two directions")
-    reasons.check(
-        not (bridge and onmt.vocabularies.old and layers[0] > 1),
-        "its bridge is of several layers and a version before 3, where it mixes the sentences of a "
-        "batch",
-    )
-    return {
-        "cell": CELLS.get(cell, "lstm"),
-        "layers": layers[0],
-        "directions": directions,
-        "start": "joint" if bridge else "final",
-        "embedding_dim": onmt.embedding_dims[0],
-        "target_embedding_dim": onmt.embedding_dims[1],
-        "encoder_dim": width // directions,
-        "hidden_dim": width,
-        "score": SCORES.get(attention, "general"),
-        "attention_dim": width if attention == "mlp" else None,
-        "attention_bias": attention == "mlp",
-        "readout": "attentional",
-        "readout_dim": width,
-        "activation": "identity" if attention == "mlp" else "tanh",
-        "input_feeding": bool(onmt.get("input_feed", 1)),
-        "source_end": False,
-        "share": onmt.share,
-        "dropout": onmt.dropout,
-    }
-
-
-def _weights(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
-    state = onmt.state
-    made: dict[str, Weight] = {}
-    gates = 4 if config["cell"] == "lstm" else 3
-    h, s = config["encoder_dim"], config["hidden_dim"]
-    for layer in range(config["layers"]):
-        below = s if layer else config["embedding_dim"]
-        for end in ["", "_reverse"][: config["directions"]]:
-            for kind, shape in cell_shapes(gates, below, h).items():
-                name = f"{kind}_l{layer}{end}"
-                made[f"encoder.{name}"] = state.take(f"encoder.rnn.{name}", *shape)
-        below = s if layer else config["target_embedding_dim"] + s * config["input_feeding"]
-        for kind, shape in cell_shapes(gates, below, s).items():
-            fed = f"decoder.rnn.layers.{layer}.{kind}"  # a cell of its own for each layer
-            name = fed if config["input_feeding"] else f"decoder.rnn.{kind}_l{layer}"
-            made[f"decoder.{layer}.{kind}"] = state.take(name, *shape)
-    if config["start"] == "joint":
-        made |= _bridge(onmt, config)
-    return {
-        **made,
-        **_attention(onmt, s),
-        **onmt.embeddings(config, (config["target_embedding_dim"], s)),
-    }
+        state = onmt.state
+        made: dict[str, Weight] = {}
+        gates = 4 if config["cell"] == "lstm" else 3
+        h, s = config["encoder_dim"], config["hidden_dim"]
+        for layer in range(config["layers"]):
+            below = s if layer else config["embedding_dim"]
+            for end in ["", "_reverse"][: config["directions"]]:
+                for kind, shape in cell_shapes(gates, below, h).items():
+                    name = f"{kind}_l{layer}{end}"
+                    made[f"encoder.{name}"] = state.take(f"encoder.rnn.{name}", *shape)
+            below = s if layer else config["target_embedding_dim"] + s * config["input_feeding"]
+            for kind, shape in cell_shapes(gates, below, s).items():
+                fed = f"decoder.rnn.layers.{layer}.{kind}"  # a cell of its own for each layer
+                name = fed if config["input_feeding"] else f"decoder.rnn.{kind}_l{layer}"
+                made[f"decoder.{layer}.{kind}"] = state.take(name, *shape)
+        if config["start"] == "joint":
+            made |= _bridge(onmt, config)
+        return {
+            **made,
+            **_attention(onmt, s),
+            **onmt.embeddings(config, (config["target_embedding_dim"], s)),
+        }
 
 
 def _bridge(onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:

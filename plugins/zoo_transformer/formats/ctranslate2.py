@@ -43,38 +43,33 @@ class CTranslate2(CTranslate2Exporter):
 
     def specification(self, checkpoint: Checkpoint) -> TransformerSpec:
         """Return the description of a Transformer."""
-        return specification(checkpoint)
+        from ctranslate2.specs import TransformerSpec, common_spec
 
-
-def specification(checkpoint: Checkpoint) -> TransformerSpec:
-    """Return CTranslate2's description of a model with its weights."""
-    from ctranslate2.specs import TransformerSpec, common_spec
-
-    config = cast(TransformerConfig, checkpoint.config)
-    weights = weights_of(checkpoint)
-    spec = TransformerSpec.from_config(
-        (config.encoder_layers, config.decoder_layers),
-        config.heads,
-        pre_norm=config.norm == "pre" or config.stack_norm,
-        no_final_norm=not config.stack_norm,
-        activation=common_spec.Activation[ACTIVATIONS[config.activation]],
-        layernorm_embedding=config.embedding_norm,
-    )
-    for side in (spec.encoder, spec.decoder):  # post-norm may have a last norm too
-        side.pre_norm = config.norm == "pre"
-    target = weights["target_embedding.weight"]
-    source = target if config.one_vocabulary else weights["source_embedding.weight"]
-    spec.encoder.embeddings[0].weight = source.numpy()
-    spec.decoder.embeddings.weight = target.numpy()
-    spec.decoder.projection.weight = weights.get("output.weight", target).numpy()
-    if config.output_bias:
-        spec.decoder.projection.bias = weights["output.bias"].numpy()
-    _set_side(spec.encoder, "encoder", "source", config, weights)
-    _set_side(spec.decoder, "decoder", "target", config, weights)
-    spec.config.add_source_eos = config.source_end
-    spec.config.layer_norm_epsilon = config.epsilon
-    spec.config.add_attribute("max_positions", len(spec.decoder.position_encodings.encodings))
-    return spec
+        config = cast(TransformerConfig, checkpoint.config)
+        weights = weights_of(checkpoint)
+        spec = TransformerSpec.from_config(
+            (config.encoder_layers, config.decoder_layers),
+            config.heads,
+            pre_norm=config.norm == "pre" or config.stack_norm,
+            no_final_norm=not config.stack_norm,
+            activation=common_spec.Activation[ACTIVATIONS[config.activation]],
+            layernorm_embedding=config.embedding_norm,
+        )
+        for side in (spec.encoder, spec.decoder):  # post-norm may have a last norm too
+            side.pre_norm = config.norm == "pre"
+        target = weights["target_embedding.weight"]
+        source = target if config.one_vocabulary else weights["source_embedding.weight"]
+        spec.encoder.embeddings[0].weight = source.numpy()
+        spec.decoder.embeddings.weight = target.numpy()
+        spec.decoder.projection.weight = weights.get("output.weight", target).numpy()
+        if config.output_bias:
+            spec.decoder.projection.bias = weights["output.bias"].numpy()
+        _set_side(spec.encoder, "encoder", "source", config, weights)
+        _set_side(spec.decoder, "decoder", "target", config, weights)
+        spec.config.add_source_eos = config.source_end
+        spec.config.layer_norm_epsilon = config.epsilon
+        spec.config.add_attribute("max_positions", len(spec.decoder.position_encodings.encodings))
+        return spec
 
 
 def _positions(side: str, config: TransformerConfig, weights: Mapping[str, Tensor]) -> Tensor:

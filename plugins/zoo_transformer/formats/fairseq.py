@@ -49,13 +49,63 @@ class FairseqTransformer(FairseqImporter):
         "decoder.layers.0.self_attn.in_proj_weight",
     )
 
-    def config(self, checkpoint: Fairseq) -> dict[str, Any]:
+    def config(self, fairseq: Fairseq) -> dict[str, Any]:
         """Return the configuration."""
-        return _config(checkpoint)
+        fairseq.refuse(**REFUSED)
+        dim, norm_before = (
+            _equal(fairseq, "embed_dim", 512),
+            _equal(fairseq, "normalize_before", False),
+        )
+        heads, inner = _equal(fairseq, "attention_heads", 8), _equal(fairseq, "ffn_embed_dim", 2048)
+        learned = _equal(fairseq, "learned_pos", False)
+        for name in ("decoder_input_dim", "decoder_output_dim"):
+            width = fairseq.get(name, dim)
+            fairseq.reasons.check(width == dim, f"its {name} {width} is not its width {dim}")
+        activation = str(fairseq.get("activation_fn", "relu"))
+        fairseq.reasons.check(
+            activation in ACTIVATIONS, f"its activation_fn {activation!r} has no counterpart"
+        )
+        fairseq.reasons.check(
+            not (heads < 1 or dim % max(heads, 1)),
+            f"its width {dim} is no multiple of {heads} heads",
+        )
+        state, prefix = fairseq.state, "layer_norm.weight"
+        final = [
+            f"{side}.{prefix}" in state and not _old(fairseq, side)
+            for side in ("encoder", "decoder")
+        ]
+        fairseq.reasons.check(final[0] == final[1], "only one of its two stacks ends with a norm")
+        positions = "learned" if learned else "fairseq"
+        if fairseq.get("no_token_positional_embeddings", False):
+            positions = "none"
+        values: dict[str, Any] = {
+            "encoder_layers": fairseq.get("encoder_layers", 6),
+            "decoder_layers": fairseq.get("decoder_layers", 6),
+            "dim": dim,
+            "heads": heads,
+            "feedforward_dim": inner,
+            "dropout": fairseq.get("dropout", 0.1),
+            "activation": ACTIVATIONS.get(activation, "relu"),
+            "norm": "pre" if norm_before else "post",
+            "final_norm": final[0],
+            "embedding_norm": fairseq.get("layernorm_embedding", False),
+            "scale_embeddings": not fairseq.get("no_scale_embedding", False),
+            "positions": positions,
+            "position_offset": 0 if positions == "none" else 2,
+            "output_bias": False,
+            "share": "embeddings" if fairseq.get("share_all_embeddings", False) else "none",
+        }
+        if positions == "learned":
+            for side in ("source", "target"):
+                values[f"max_{side}_positions"] = fairseq.get(f"max_{side}_positions", 1024)
+        if values["share"] == "embeddings":
+            same = fairseq.source is fairseq.target
+            fairseq.reasons.check(same, "its embeddings are shared, but the dictionaries differ")
+        return values
 
-    def weights(self, checkpoint: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
+    def weights(self, fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
-        return _Reader(checkpoint, config).weights()
+        return _Reader(fairseq, config).weights()
 
 
 def _equal(fairseq: Fairseq, name: str, default: Any) -> Any:
@@ -65,55 +115,6 @@ def _equal(fairseq: Fairseq, name: str, default: Any) -> Any:
         one == two, f"its encoder_{name} {one} and decoder_{name} {two} differ: one is supported"
     )
     return one
-
-
-def _config(fairseq: Fairseq) -> dict[str, Any]:
-    fairseq.refuse(**REFUSED)
-    dim, norm_before = _equal(fairseq, "embed_dim", 512), _equal(fairseq, "normalize_before", False)
-    heads, inner = _equal(fairseq, "attention_heads", 8), _equal(fairseq, "ffn_embed_dim", 2048)
-    learned = _equal(fairseq, "learned_pos", False)
-    for name in ("decoder_input_dim", "decoder_output_dim"):
-        width = fairseq.get(name, dim)
-        fairseq.reasons.check(width == dim, f"its {name} {width} is not its width {dim}")
-    activation = str(fairseq.get("activation_fn", "relu"))
-    fairseq.reasons.check(
-        activation in ACTIVATIONS, f"its activation_fn {activation!r} has no counterpart"
-    )
-    fairseq.reasons.check(
-        not (heads < 1 or dim % max(heads, 1)), f"its width {dim} is no multiple of {heads} heads"
-    )
-    state, prefix = fairseq.state, "layer_norm.weight"
-    final = [
-        f"{side}.{prefix}" in state and not _old(fairseq, side) for side in ("encoder", "decoder")
-    ]
-    fairseq.reasons.check(final[0] == final[1], "only one of its two stacks ends with a norm")
-    positions = "learned" if learned else "fairseq"
-    if fairseq.get("no_token_positional_embeddings", False):
-        positions = "none"
-    values: dict[str, Any] = {
-        "encoder_layers": fairseq.get("encoder_layers", 6),
-        "decoder_layers": fairseq.get("decoder_layers", 6),
-        "dim": dim,
-        "heads": heads,
-        "feedforward_dim": inner,
-        "dropout": fairseq.get("dropout", 0.1),
-        "activation": ACTIVATIONS.get(activation, "relu"),
-        "norm": "pre" if norm_before else "post",
-        "final_norm": final[0],
-        "embedding_norm": fairseq.get("layernorm_embedding", False),
-        "scale_embeddings": not fairseq.get("no_scale_embedding", False),
-        "positions": positions,
-        "position_offset": 0 if positions == "none" else 2,
-        "output_bias": False,
-        "share": "embeddings" if fairseq.get("share_all_embeddings", False) else "none",
-    }
-    if positions == "learned":
-        for side in ("source", "target"):
-            values[f"max_{side}_positions"] = fairseq.get(f"max_{side}_positions", 1024)
-    if values["share"] == "embeddings":
-        same = fairseq.source is fairseq.target
-        fairseq.reasons.check(same, "its embeddings are shared, but the dictionaries differ")
-    return values
 
 
 def _old(fairseq: Fairseq, side: str) -> bool:

@@ -20,53 +20,53 @@ class JoeyNMTTransformer(JoeyNMTImporter):
     config_type = TransformerConfig
     tensors = ("decoder.layers.0.src_trg_att.k_layer.weight",)
 
-    def config(self, checkpoint: JoeyNMT) -> dict[str, Any]:
+    def config(self, joey: JoeyNMT) -> dict[str, Any]:
         """Return the configuration."""
-        return _config(checkpoint)
+        reasons, dim = joey.reasons, joey.equal("hidden_size", 512)
+        activation, alpha = joey.equal("activation", "relu"), joey.equal("alpha", 1.0)
+        reasons.check(
+            activation in ACTIVATIONS, f"its activation {activation!r} has no counterpart"
+        )
+        default = "pre" if "encoder.layer_norm.weight" in joey.state else ""
+        norm = joey.equal("layer_norm", default)
+        reasons.check(
+            norm in ("pre", "post"),
+            "layer_norm is missing or unknown: encoder and decoder then normalize in other places",
+        )
+        reasons.check(
+            alpha == 1 or (norm == "post" and alpha > 0),
+            f"its alpha {alpha} needs layer_norm: post",
+        )
+        heads = joey.equal("num_heads", 4, of_decoder=8)
+        reasons.check(
+            heads > 0 and dim % max(heads, 1) == 0,
+            f"its width {dim} is no multiple of {heads} heads",
+        )
+        reasons.check(
+            not joey.tied or joey.source is joey.target,
+            "its embeddings are tied, but the vocabularies differ",
+        )
+        softmax = joey.get("", "tied_softmax", False)
+        shares = ("all", "embeddings") if joey.tied else ("target", "none")
+        return {
+            "encoder_layers": joey.get("encoder", "num_layers", 8),
+            "decoder_layers": joey.get("decoder", "num_layers", 4),
+            "dim": dim,
+            "heads": heads,
+            "feedforward_dim": joey.equal("ff_size", 2048),
+            "dropout": joey.get("decoder", "dropout", 0.1),
+            "activation": ACTIVATIONS.get(activation, "relu"),
+            "norm": norm if norm in ("pre", "post") else "pre",
+            # norm(α x + f(x)) = norm(x + f(x) / α) with ε / α²
+            "norm_epsilon": 1e-6 / (alpha * alpha if alpha > 0 else 1),
+            "scale_embeddings": bool(joey.embedding("decoder", "scale", False)),
+            "output_bias": False,
+            "share": shares[not softmax],
+        }
 
-    def weights(self, checkpoint: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
+    def weights(self, joey: JoeyNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
-        return _Reader(checkpoint, config).weights()
-
-
-def _config(joey: JoeyNMT) -> dict[str, Any]:
-    reasons, dim = joey.reasons, joey.equal("hidden_size", 512)
-    activation, alpha = joey.equal("activation", "relu"), joey.equal("alpha", 1.0)
-    reasons.check(activation in ACTIVATIONS, f"its activation {activation!r} has no counterpart")
-    default = "pre" if "encoder.layer_norm.weight" in joey.state else ""
-    norm = joey.equal("layer_norm", default)
-    reasons.check(
-        norm in ("pre", "post"),
-        "layer_norm is missing or unknown: encoder and decoder then normalize in other places",
-    )
-    reasons.check(
-        alpha == 1 or (norm == "post" and alpha > 0), f"its alpha {alpha} needs layer_norm: post"
-    )
-    heads = joey.equal("num_heads", 4, of_decoder=8)
-    reasons.check(
-        heads > 0 and dim % max(heads, 1) == 0, f"its width {dim} is no multiple of {heads} heads"
-    )
-    reasons.check(
-        not joey.tied or joey.source is joey.target,
-        "its embeddings are tied, but the vocabularies differ",
-    )
-    softmax = joey.get("", "tied_softmax", False)
-    shares = ("all", "embeddings") if joey.tied else ("target", "none")
-    return {
-        "encoder_layers": joey.get("encoder", "num_layers", 8),
-        "decoder_layers": joey.get("decoder", "num_layers", 4),
-        "dim": dim,
-        "heads": heads,
-        "feedforward_dim": joey.equal("ff_size", 2048),
-        "dropout": joey.get("decoder", "dropout", 0.1),
-        "activation": ACTIVATIONS.get(activation, "relu"),
-        "norm": norm if norm in ("pre", "post") else "pre",
-        # norm(α x + f(x)) = norm(x + f(x) / α) with ε / α²
-        "norm_epsilon": 1e-6 / (alpha * alpha if alpha > 0 else 1),
-        "scale_embeddings": bool(joey.embedding("decoder", "scale", False)),
-        "output_bias": False,
-        "share": shares[not softmax],
-    }
+        return _Reader(joey, config).weights()
 
 
 class _Reader:

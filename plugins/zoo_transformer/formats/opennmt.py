@@ -46,53 +46,54 @@ class OpenNMTTransformer(OpenNMTImporter):
         "decoder.transformer_layers.0.self_attn.linear_keys.weight",  # of a language model
     )
 
-    def config(self, checkpoint: OpenNMT) -> dict[str, Any]:
+    def config(self, onmt: OpenNMT) -> dict[str, Any]:
         """Return the configuration."""
-        return _config(checkpoint)
+        onmt.refuse(**REFUSED)
+        reasons, dim, heads = onmt.reasons, onmt.width, onmt.get("heads", 8)
+        kind = onmt.get("self_attn_type", "scaled-dot")
+        reasons.check(
+            kind in ATTENTION, f"its setting self_attn_type = {kind!r} has no counterpart"
+        )
+        activation = onmt.get("pos_ffn_activation_fn", "relu")
+        reasons.check(
+            activation in ACTIVATIONS,
+            f"its pos_ffn_activation_fn {activation!r} has no counterpart: it has a gate or is "
+            "unknown",
+        )
+        reasons.check(
+            heads > 0 and dim % max(heads, 1) == 0,
+            f"its width {dim} is no multiple of {heads} heads",
+        )
+        reasons.check(
+            onmt.embedding_dims == (dim, dim),
+            f"its embeddings have not the width {dim} of its layers",
+        )
+        positions = onmt.get("position_encoding", False)
+        formula = onmt.get("position_encoding_type", "SinusoidalInterleaved")
+        reasons.check(
+            formula in POSITIONS, f"its position_encoding_type {formula!r} has no counterpart"
+        )
+        layers = onmt.layers
+        return {
+            "encoder_layers": layers[0],
+            "decoder_layers": layers[1],
+            "dim": dim,
+            "heads": heads,
+            "feedforward_dim": onmt.get("transformer_ff", 2048),
+            "dropout": onmt.dropout,
+            "activation": ACTIVATIONS.get(activation, "relu"),
+            "norm": "pre",
+            "norm_epsilon": onmt.get("norm_eps", 1e-6),
+            "scale_embeddings": positions,
+            "positions": POSITIONS.get(formula, "interleaved") if positions else "none",
+            "source_end": False,
+            "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in onmt.state,
+            "share": onmt.share,
+        }
 
-    def weights(self, checkpoint: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
+    def weights(self, onmt: OpenNMT, config: Mapping[str, Any]) -> dict[str, Weight]:
         """Return the weights."""
-        return _Reader(checkpoint, config).weights()
-
-
-def _config(onmt: OpenNMT) -> dict[str, Any]:
-    onmt.refuse(**REFUSED)
-    reasons, dim, heads = onmt.reasons, onmt.width, onmt.get("heads", 8)
-    kind = onmt.get("self_attn_type", "scaled-dot")
-    reasons.check(kind in ATTENTION, f"its setting self_attn_type = {kind!r} has no counterpart")
-    activation = onmt.get("pos_ffn_activation_fn", "relu")
-    reasons.check(
-        activation in ACTIVATIONS,
-        f"its pos_ffn_activation_fn {activation!r} has no counterpart: it has a gate or is unknown",
-    )
-    reasons.check(
-        heads > 0 and dim % max(heads, 1) == 0, f"its width {dim} is no multiple of {heads} heads"
-    )
-    reasons.check(
-        onmt.embedding_dims == (dim, dim), f"its embeddings have not the width {dim} of its layers"
-    )
-    positions = onmt.get("position_encoding", False)
-    formula = onmt.get("position_encoding_type", "SinusoidalInterleaved")
-    reasons.check(
-        formula in POSITIONS, f"its position_encoding_type {formula!r} has no counterpart"
-    )
-    layers = onmt.layers
-    return {
-        "encoder_layers": layers[0],
-        "decoder_layers": layers[1],
-        "dim": dim,
-        "heads": heads,
-        "feedforward_dim": onmt.get("transformer_ff", 2048),
-        "dropout": onmt.dropout,
-        "activation": ACTIVATIONS.get(activation, "relu"),
-        "norm": "pre",
-        "norm_epsilon": onmt.get("norm_eps", 1e-6),
-        "scale_embeddings": positions,
-        "positions": POSITIONS.get(formula, "interleaved") if positions else "none",
-        "source_end": False,
-        "attention_bias": "encoder.transformer.0.self_attn.linear_query.bias" in onmt.state,
-        "share": onmt.share,
-    }
+        return _Reader(onmt, config).weights()
 
 
 class _Reader:
