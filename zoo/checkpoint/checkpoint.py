@@ -83,23 +83,22 @@ def write(
     weights: Mapping[str, Tensor] | None = None,
     more: Mapping[str, bytes] | None = None,
     replace: bool = False,
-    dtype: str = "float32",
 ) -> None:
-    """Write a checkpoint folder completely or not at all; `dtype` is the weights' type on disk.
+    """Write a checkpoint folder completely or not at all, with its weights in float32.
 
     `weights` replace those of the model; a mapping that is no `dict` may read each when it is
     looked up, and is looked up once. `more` are additional files, by name.
 
     Raises:
-        CheckpointError: `folder` exists, or a weight is outside the range of `dtype`.
+        CheckpointError: `folder` exists, or a weight is not finite.
     """
     plugin = registry.plugin_of(checkpoint.architecture)
     model = checkpoint.model
     weights = dict(model.named_parameters()) if weights is None else weights
     converted: Mapping[str, Tensor] = (
-        in_dtype(weights, dtype) if isinstance(weights, dict) else _Converted(weights, dtype)
+        in_dtype(weights, "float32") if isinstance(weights, dict) else _Float32(weights)
     )
-    shapes = {n: p.to("meta", DTYPES[dtype]) for n, p in model.named_parameters()}
+    shapes = {n: p.to("meta", torch.float32) for n, p in model.named_parameters()}
     with whole_folder(folder, replace=replace) as part:
         write_tensors(part / WEIGHTS, converted, shapes)
         for name, content in (more or {}).items():
@@ -295,14 +294,14 @@ def in_dtype(weights: Mapping[str, Tensor], dtype: str) -> dict[str, Tensor]:
     return converted
 
 
-class _Converted(Mapping[str, Tensor]):
-    """Weights, each converted to another data type when it is looked up."""
+class _Float32(Mapping[str, Tensor]):
+    """Weights, each converted to float32 when it is looked up."""
 
-    def __init__(self, weights: Mapping[str, Tensor], dtype: str) -> None:
-        self.weights, self.dtype = weights, dtype
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.weights = weights
 
     def __getitem__(self, name: str) -> Tensor:
-        return in_dtype({name: self.weights[name]}, self.dtype)[name]
+        return in_dtype({name: self.weights[name]}, "float32")[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.weights)

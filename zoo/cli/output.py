@@ -56,9 +56,9 @@ def say(text: str) -> None:
     messages().print(text, soft_wrap=True, markup=False)
 
 
-def print_json(value: Any, *, lines: bool = False, file: IO[str] | None = None) -> None:
-    """Print a value as JSON, on one line if `lines`, on standard output or to a file."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2), file=file)
+def print_json(value: Any, *, lines: bool = False) -> None:
+    """Print a value as JSON, on one line if `lines`."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2))
 
 
 def confirm(question: str) -> None:

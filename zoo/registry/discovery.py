@@ -32,11 +32,6 @@ def list_plugins() -> list[str]:
     return sorted(installed().loaded)
 
 
-@functools.cache
-def _discovered(choice: str | None) -> Plugins:
-    return discover(choice)
-
-
 def discover(choice: str | None = None) -> Plugins:
     """Load the installed entry points of the group `zoo`, the built-in ones first.
 
@@ -59,6 +54,9 @@ def discover(choice: str | None = None) -> Plugins:
         suggestion = f": {guess}" if guess else ""
         plugins.problems.append(f"{CHOICE} names {name!r}, which is not installed{suggestion}")
     return plugins
+
+
+_discovered = functools.cache(discover)
 
 
 def _entries(plugins: Plugins) -> list[EntryPoint]:

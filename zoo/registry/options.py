@@ -67,19 +67,15 @@ def described_options(types: type[Settings]) -> list[dict[str, Any]]:
     """Return each option as plain values: its name, its type with its bounds, its default."""
     schema = types.model_json_schema()
     required = schema.get("required", ())
-    return (
-        [
-            {
-                "name": name,
-                "type": _type_shown(option),
-                "required": name in required,
-                "default": option.get("default"),
-            }
-            for name, option in schema["properties"].items()
-        ]
-        if types.model_fields
-        else []
-    )
+    return [
+        {
+            "name": name,
+            "type": _type_shown(option),
+            "required": name in required,
+            "default": option.get("default"),
+        }
+        for name, option in schema["properties"].items()
+    ]
 
 
 TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "object": "table"}

@@ -210,9 +210,9 @@ class Registry:
         names = {kind: shelf.brought_by(plugin) for kind, shelf in self.shelves.items()}
         return {kind: brought for kind, brought in names.items() if brought}
 
-    def read_catalogue(self, file: Path, plugin: Plugin | None = None) -> None:
-        """Add a catalogue's entries; those that are not well-formed become problems."""
-        self._read([Owner(plugin, file)])
+    def read_catalogue(self, file: Path) -> None:
+        """Add the entries of a user's catalogue; those that are not well-formed become problems."""
+        self._read([Owner(file=file)])
 
     def _read(self, owners: Iterable[Owner]) -> None:
         """Add the entries of the owners' files; recipes last, which belong to models and data."""

@@ -7,7 +7,7 @@ size depends on a vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -175,10 +175,7 @@ def _check_same_shapes(model: str, old: Mapping[str, Tensor], fresh: Mapping[str
     Raises:
         ConfigError: it lists the weights that differ.
     """
-    of: Callable[[Mapping[str, Tensor]], Shapes] = lambda tensors: {  # noqa: E731
-        name: tensor.shape for name, tensor in tensors.items()
-    }
-    one, other = of(old), of(fresh)
+    one, other = ({n: w.shape for n, w in weights.items()} for weights in (old, fresh))
     if one != other:
         names = sorted(n for n in one.keys() | other.keys() if one.get(n) != other.get(n))
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""

@@ -83,7 +83,7 @@ def explain_failures(
     except (RuntimeError, MemoryError) as error:
         if out_of_memory(error):
             raise _smaller_batches(step, recipe) from error
-        if _connection_lost(error, group):
+        if group.size > 1 and _names_connection(error):
             raise _lost_process(step, folder) from error
         raise
 
@@ -119,10 +119,6 @@ def _smaller_batches(step: int, recipe: Recipe) -> TrainingError:
         f"Begin again with --set {key}={half} --set accumulate={more}: updates of the same size, "
         "computed in batches of half the size",
     )
-
-
-def _connection_lost(error: BaseException, group: ProcessGroup) -> bool:
-    return group.size > 1 and _names_connection(error)
 
 
 def _names_connection(error: BaseException) -> bool:

@@ -297,6 +297,6 @@ def check_texts(texts: object, what: str = "text") -> Iterator[str]:
     one = isinstance(texts, str | bytes | Mapping) or is_features(texts)
     scalar = getattr(texts, "ndim", 1) == 0  # such an array cannot be iterated
     if one or scalar or not isinstance(texts, Iterable):
-        check_text(None if texts is None else texts, f"what stands for {what}s")
+        check_text(texts, f"what stands for {what}s")
         raise DecodingError(f"{what}s must be a list", "this is one text", "Put it into a list")
     return (check_text(text, f"{what} {i}") for i, text in enumerate(texts, 1))

@@ -80,7 +80,6 @@ class Multilingual(HuggingFaceImporter):
     options: ClassVar[dict[str, str]] = LANGUAGE_OPTIONS
     forces: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = (*JSON_FILES, PIPELINE, MODEL, VOCABULARY, *WEIGHT_FILES)
-    default_source: ClassVar[str] = "en_XX"
 
     tags_last: ClassVar[bool] = False
     """Whether the tag of a source follows its text and an end token."""
