@@ -250,6 +250,16 @@ def _settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("ZOO_")}
 
 
+ImportScript = Callable[[str], Any]
+
+
+@pytest.fixture
+def import_script(monkeypatch: pytest.MonkeyPatch) -> ImportScript:
+    """Import a script of `cards` by its name."""
+    monkeypatch.syspath_prepend(str(TOP / "cards"))
+    return importlib.import_module
+
+
 @pytest.fixture
 def run() -> Callable[..., Result]:
     """A function that runs `zoo` with its arguments in this process."""

@@ -1,12 +1,11 @@
 """A larger Transformer made of a released one computes the same, and all of it learns."""
 
-import importlib
 from pathlib import Path
 
-import pytest
 import torch
 
 import zoo
+from tests.conftest import ImportScript
 
 TOP = Path(__file__).parents[1]
 PARENT = TOP / "cards" / "checkpoints" / "transformer-tiny.tasks"
@@ -14,10 +13,9 @@ CHANGES = {"encoder_layers": 6, "decoder_layers": 5, "feedforward_dim": 1000, "d
 
 
 def test_a_larger_transformer_begins_as_the_smaller_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, import_script: ImportScript
 ) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    deepen = importlib.import_module("deepen").deepen
+    deepen = import_script("deepen").deepen
     folder = deepen(PARENT, tmp_path / "larger", CHANGES)
     small, large = zoo.load(PARENT).checkpoint, zoo.load(folder).checkpoint
     assert {name: getattr(large.config, name) for name in CHANGES} == CHANGES

@@ -1,14 +1,13 @@
 """Pairs with details, which an everyday Transformer learns last: both sides say the same."""
 
-import importlib
 import random
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from num2words import num2words
 
+from tests.conftest import ImportScript
 from zoo import Pair
 
 PAIRS = [
@@ -22,9 +21,8 @@ directions = pytest.mark.parametrize("english_first", [True, False], ids=["en-fr
 
 
 @pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "cards"))
-    return importlib.import_module("details")
+def scripts(import_script: ImportScript) -> Any:
+    return import_script("details")
 
 
 def maker(scripts: Any, english_first: bool) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -16,6 +15,7 @@ import pytest
 from click.testing import Result
 
 import zoo
+from tests.conftest import ImportScript
 from zoo.checkpoint.about import About
 from zoo.checkpoint.card import split_card
 from zoo.checkpoint.scores import command, metrics, read_scores
@@ -117,7 +117,7 @@ def test_it_is_small_and_in_float16(released: Released) -> None:
 
 @each
 def test_its_recipe_is_the_one_in_the_catalogue(
-    released: Released, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    released: Released, registry: Registry, import_script: ImportScript
 ) -> None:
     training = json.loads((released.folder / "training.json").read_text())
     plan = make_plan(registry, TrainingRequest(released.model, released.dataset, "unused"))
@@ -129,8 +129,7 @@ def test_its_recipe_is_the_one_in_the_catalogue(
         recipe["precision"] = "auto"
     larger: Mapping[str, float] = {}
     if "parent" in training:  # a teacher, from whose weights it is tuned
-        monkeypatch.syspath_prepend(str(top() / "cards"))
-        scripts = importlib.import_module("training")
+        scripts = import_script("training")
         _, *options = scripts.TUNED[released.folder.name]
         larger = scripts.LARGER if released.folder.name in scripts.TUNED_TWICE else {}
         settings = parse_settings([option for option in options if "=" in option])

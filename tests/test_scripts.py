@@ -1,6 +1,5 @@
 """The scripts outside the package work with its current version: each prints its help."""
 
-import importlib
 import json
 import random
 import re
@@ -13,7 +12,7 @@ import pytest
 from num2words import num2words
 
 import zoo
-from tests.conftest import SLOW
+from tests.conftest import SLOW, ImportScript
 from tests.forked import python
 
 TOP = Path(__file__).parents[1]
@@ -84,9 +83,8 @@ def test_every_checkpoint_of_the_catalogue_can_be_made_again() -> None:
     subprocess.run([*python(), "-c", program], cwd=TOP, check=True)
 
 
-def test_failures_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    module = importlib.import_module("failures")
+def test_failures_are_counted_by_kind(import_script: ImportScript) -> None:
+    module = import_script("failures")
     phones = [["HH AH0 L OW1"], ["EY1", "AH0"], ["B IY1"], ["K AE1 T"]]
     texts = ["HH AH1 L OW1", "AH0", "P IY1", "S T AA1"]
     kinds = module.failures("phones", texts, phones)
@@ -116,11 +114,14 @@ FOLD_SCORES = {
 
 @pytest.mark.parametrize(("present", "chosen"), [(0.6, 1.0), (1.0, 1.0), (1.5, 1.0), (2.0, 2.0)])
 def test_a_length_penalty_is_changed_only_by_more_than_its_error(
-    present: float, chosen: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    present: float,
+    chosen: float,
+    import_script: ImportScript,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """The mean of 2.0 is nearly that of 1.0, and scattered: it is neither chosen nor given up."""
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    selection = importlib.import_module("selection")
+    selection = import_script("selection")
     name = "transformer-tiny.multi30k-en-fr"
     monkeypatch.setattr(selection, "CHOICES", tmp_path / "choices.json")
     monkeypatch.setattr(selection, "SEED_SCORES", tmp_path / "none.json")
@@ -142,10 +143,9 @@ def test_a_length_penalty_is_changed_only_by_more_than_its_error(
 
 
 def test_the_spread_of_seeds_is_their_standard_deviation(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    import_script: ImportScript, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    selection = importlib.import_module("selection")
+    selection = import_script("selection")
     scores = {"1": 60.5, "2": 61.25, "3": 60.0}
     runs = {seed: {"test": {"tokenized_bleu": value}} for seed, value in scores.items()}
     file = tmp_path / "seeds.json"
@@ -159,9 +159,8 @@ def test_the_spread_of_seeds_is_their_standard_deviation(
     assert selection.selection_sections("another.name") == []
 
 
-def test_words_are_invented_from_two_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    invent = importlib.import_module("invented_words").invent
+def test_words_are_invented_from_two_others(import_script: ImportScript) -> None:
+    invent = import_script("invented_words").invent
     words = ["prevail", "reverse", "reverend", "prevail", "no", "leverage"]
     known = {"PREVERSE", *map(str.upper, words)}
     made = invent(words, 2, known, str.upper)
@@ -181,9 +180,8 @@ def test_words_are_invented_from_two_others(monkeypatch: pytest.MonkeyPatch) -> 
     assert "preverse" in joined
 
 
-def test_sentences_are_typed_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    typed = importlib.import_module("rewritten_sentences").typed
+def test_sentences_are_typed_in_a_hurry(import_script: ImportScript) -> None:
+    typed = import_script("rewritten_sentences").typed
     source = "I'm sure that Tom can't come !"
     letters = re.sub(r"\W", "", source).lower()
     draw = random.Random(0)
@@ -196,9 +194,8 @@ def test_sentences_are_typed_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None
     assert typed("!", draw) == "!"
 
 
-def test_names_of_both_sides_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    rewritten = importlib.import_module("rewritten_sentences")
+def test_names_of_both_sides_are_replaced(import_script: ImportScript) -> None:
+    rewritten = import_script("rewritten_sentences")
     pairs = [
         zoo.Pair("Tom knows Anna's friend.", "Tom connaît l'ami d'Anna."),
         zoo.Pair("Who are you?", "Qui es-tu ?"),
@@ -222,9 +219,10 @@ def test_names_of_both_sides_are_replaced(monkeypatch: pytest.MonkeyPatch) -> No
     assert every == rewritten.rewritten(pairs, times=2)
 
 
-def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    more = importlib.import_module("more_sentences")
+def test_sentences_with_numbers_agree(
+    import_script: ImportScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = import_script("more_sentences")
     draw, kinds = random.Random(0), set[object]()
     numbers: list[int] = []
     in_words = more._in_words
@@ -265,9 +263,8 @@ def test_sentences_with_numbers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds == {"time", "numeral", "digits", "words", "both", 0, 1, 2}
 
 
-def test_statements_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    more = importlib.import_module("more_sentences")
+def test_statements_are_joined(import_script: ImportScript) -> None:
+    more = import_script("more_sentences")
     statements = more.clauses(
         [
             zoo.Pair("Tom is ill.", "Tom est malade."),
@@ -294,9 +291,8 @@ def test_statements_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(english.count("he eats bread") and english.count("I ate") for english, _ in made)
 
 
-def test_statements_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    more = importlib.import_module("more_sentences")
+def test_statements_are_completed(import_script: ImportScript) -> None:
+    more = import_script("more_sentences")
     draw = random.Random(0)
     statements = [zoo.Pair("he eats bread", "il mange du pain"), zoo.Pair("I ran", "j'ai couru")]
     made = {tuple(more.completed(statements, ["Zoé", "Otto"], draw)) for _ in range(500)}
@@ -306,9 +302,8 @@ def test_statements_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("If I ran, he eats bread.", "Si j'ai couru, il mange du pain.") in made
 
 
-def test_sentences_about_people_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    people = importlib.import_module("people")
+def test_sentences_about_people_agree(import_script: ImportScript) -> None:
+    people = import_script("people")
     draw, names = random.Random(0), ["Zoé", "Otto", "Anna", "Paul"]
     made = [people.about_people(names, draw) for _ in range(4_000)]
     for english, french in made:
@@ -325,9 +320,8 @@ def test_sentences_about_people_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("Zoé is taller than Anna.", "Zoé est plus grand qu'Anna.") in sentences
 
 
-def test_sentences_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    more = importlib.import_module("more_sentences")
+def test_sentences_are_quoted(import_script: ImportScript) -> None:
+    more = import_script("more_sentences")
     draw = random.Random(0)
     statement = zoo.Pair("Tom is ill.", "Tom est malade.")
     question = zoo.Pair("Who is he?", "Qui est-il ?")
@@ -340,10 +334,9 @@ def test_sentences_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("english_first", [True, False])
 def test_courtesies_have_one_translation_each(
-    monkeypatch: pytest.MonkeyPatch, english_first: bool
+    import_script: ImportScript, english_first: bool
 ) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    courtesies = importlib.import_module("courtesies")
+    courtesies = import_script("courtesies")
     pairs = courtesies.courtesies(english_first)
     written = {tuple(pair) if english_first else tuple(pair)[::-1] for pair in courtesies.PAIRS}
     sources = [pair.source for pair in set(pairs) if tuple(pair) in written]
@@ -355,9 +348,8 @@ def test_courtesies_have_one_translation_each(
         assert any(p.source == form and p.target.lower().startswith(chat) for p in pairs)
 
 
-def test_near_copies_of_held_out_text_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TOP / "cards"))
-    training = importlib.import_module("training")
+def test_near_copies_of_held_out_text_are_left_out(import_script: ImportScript) -> None:
+    training = import_script("training")
     splits = {"validation": [zoo.Pair("He is here now, Tom!", "Il est là.")], "test": []}
     dataset = types.SimpleNamespace(load=splits.__getitem__)
     pairs = [

@@ -1,13 +1,12 @@
 """Pairs with symbols, which the everyday Transformers learn: both sides say the same."""
 
-import importlib
 import random
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import ImportScript
 from zoo import Pair
 
 PAIRS = [
@@ -20,9 +19,8 @@ directions = pytest.mark.parametrize("english_first", [True, False], ids=["en-fr
 
 
 @pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "cards"))
-    return importlib.import_module("symbols")
+def scripts(import_script: ImportScript) -> Any:
+    return import_script("symbols")
 
 
 def maker(scripts: Any, english_first: bool) -> Any:
