@@ -7,7 +7,6 @@ Needs fairseq in the Python path; the suite does not run it. Results stand in `r
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -23,6 +22,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from tests.campaigns.formats.peers import (
     compare,
     compare_ids,
+    run,
     text_of,
     train_codes,
     train_sentencepiece,
@@ -199,15 +199,6 @@ def texts(sentences: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sentences", type=int, default=5000)
-    parser.add_argument("--inputs", type=int, default=200)
-    parser.add_argument("--only", default="")
-    given = parser.parse_args()
     # fairseq computes the softmax of attention in float32; float64 is needed to compare closely.
     fairseq.utils.softmax = lambda x, dim, onnx_trace=False: torch.softmax(x, dim)
-    for seed, case in enumerate(CASES):
-        if given.only in case:
-            network(case, seed, given.inputs)
-    if not given.only:
-        texts(given.sentences)
+    run(CASES, network, texts)

@@ -8,11 +8,9 @@ restrict a vocabulary; the suite does not run it. Results stand in `results.md`.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +24,8 @@ from joeynmt.vocabulary import Vocabulary
 from tests.campaigns.formats.peers import (
     compare,
     compare_ids,
+    randomize,
+    run,
     text_of,
     train_codes,
     train_sentencepiece,
@@ -103,11 +103,7 @@ def network(name: str, seed: int, inputs: int) -> None:
     target = source if given.get("tied_embeddings") else Vocabulary(
         [f"b{i}" for i in range(27)], SYMBOLS)  # fmt: skip
     model = build_model(copy.deepcopy(given), source, target)
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for key, weight in model.named_parameters():
-            norm = "layer_norm" in key and key.endswith("weight")
-            weight.copy_(norm + torch.randn_like(weight) * (1.2 / weight.shape[-1] ** 0.5))
+    randomize(model, seed)
     model.eval()
 
     def logits(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -130,10 +126,10 @@ def network(name: str, seed: int, inputs: int) -> None:
         compare(f"joeynmt {name}", Path(folder), model, logits, sizes, SPECIALS, 2, inputs)
 
 
-def texts(sentences: int, kinds: Sequence[str] = ()) -> None:
+def texts(sentences: int) -> None:
     """Compare the ids of text by every kind of tokenizer."""
     lines = [line for line in text_of(sentences) if line.strip()]  # JoeyNMT refuses empty text
-    for kind in kinds or KINDS:
+    for kind in KINDS:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             cfg: dict[str, Any] = {"lang": "a", "level": kind, "lowercase": kind == "char",
@@ -164,13 +160,4 @@ def texts(sentences: int, kinds: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sentences", type=int, default=5000)
-    parser.add_argument("--inputs", type=int, default=200)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    for number, case in enumerate(CASES):
-        if options.only in case:
-            network(case, number, options.inputs)
-    if not options.only:
-        texts(options.sentences)
+    run(CASES, network, texts)

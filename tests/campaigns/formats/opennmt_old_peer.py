@@ -8,7 +8,6 @@ stand in `results.md`.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import tempfile
 from argparse import Namespace
@@ -29,6 +28,7 @@ from tests.campaigns.formats.peers import (
     compare,
     compare_ids,
     randomize,
+    run,
     text_of,
     train_codes,
     train_sentencepiece,
@@ -181,13 +181,4 @@ def splitter(opt: Namespace, kind: str) -> Any:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sentences", type=int, default=5000)
-    parser.add_argument("--inputs", type=int, default=200)
-    parser.add_argument("--only", default="")
-    chosen = parser.parse_args()
-    for number, case in enumerate(CASES):
-        if chosen.only in case:
-            network(case, number, chosen.inputs)
-    if not chosen.only or chosen.only == "text":
-        texts(chosen.sentences)
+    run(CASES, network, texts)

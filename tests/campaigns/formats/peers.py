@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import gettext
 import io
 import os
 import random
 import tempfile
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tests.interop.layouts import our_ids
 from zoo.checkpoint import checkpoint as folder_format
 from zoo.interop.conversion import import_checkpoint
 from zoo.registry.registry import default_registry
@@ -28,7 +30,7 @@ ODD = ["  two  spaces ", "tab\tand\u00a0no-break\u3000wide", "", "é è ñ", "ca
 
 
 def randomize(model: torch.nn.Module, seed: int) -> None:
-    """Draw all weights of a network of OpenNMT-py; those of norms are near 1."""
+    """Draw all weights of a network of JoeyNMT or OpenNMT-py; those of norms are near 1."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -90,14 +92,6 @@ def imported(folder: Path) -> folder_format.Checkpoint:
         return folder_format.read(Path(out) / "checkpoint", registry)
 
 
-def ours_of(specials: Sequence[int], size: int) -> Tensor:
-    """Return our id for each of theirs."""
-    order = [*specials, *(i for i in range(size) if i not in specials)]
-    table = torch.empty(size, dtype=torch.long)
-    table[torch.tensor(order)] = torch.arange(size)
-    return table
-
-
 def compare(
     name: str, folder: Path, theirs: torch.nn.Module, logits: Logits, sizes: Sequence[int],
     specials: Sequence[int], start: int, inputs: int, source_end: bool = True,
@@ -105,7 +99,7 @@ def compare(
     """Compare logits of padded batches in both precisions, and greedy outputs."""
     checkpoint = imported(folder)
     model = checkpoint.model.eval()
-    tables = [ours_of(specials, size) for size in sizes]
+    tables = [our_ids(specials, size) for size in sizes]
     pad, _, end, _ = specials
     random.seed(3)
     torch.manual_seed(3)
@@ -172,7 +166,7 @@ def compare_ids(
 ) -> None:  # fmt: skip
     """Compare the ids of text."""
     tokenizer = imported(folder).source_tokenizer
-    table = ours_of(specials, tokenizer.size)
+    table = our_ids(specials, tokenizer.size)
     different = []
     for line in lines:
         expected = table[torch.tensor(ids(line), dtype=torch.long)].tolist()
@@ -181,3 +175,25 @@ def compare_ids(
     print(f"{name}: ids of {len(lines) - len(different)} of {len(lines)} texts equal", flush=True)
     for line in different[:5]:
         print("   ", repr(line[:100]))
+
+
+def run(
+    cases: Iterable[str], network: Callable[[str, int, int], None], texts: Callable[[int], None]
+) -> None:
+    """Compare the networks of all cases and the ids of text, or what `--only` names.
+
+    Args:
+        cases: the names of the cases.
+        network: compares the network of a case, of a seed, by as many inputs.
+        texts: compares the ids of as many sentences.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sentences", type=int, default=5000)
+    parser.add_argument("--inputs", type=int, default=200)
+    parser.add_argument("--only", default="", help="a part of the names of cases, or text")
+    chosen = parser.parse_args()
+    for seed, case in enumerate(cases):
+        if chosen.only in case:
+            network(case, seed, chosen.inputs)
+    if chosen.only in ("", "text"):
+        texts(chosen.sentences)
