@@ -20,6 +20,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import AddedToken, ByteLevelBPETokenizer
 
 import zoo
+from tests.interop.changes import Change, content, json_file, tensors
 from tests.interop.families import LONGEST, Rules, Weights, reference, write
 from tests.interop.huggingface import LINES
 from tests.interop.refused import require_refused
@@ -369,31 +370,6 @@ def test_what_transformers_cannot_tokenize_is_not_exported(
     imported(tmp_path / "a")
     with pytest.raises(ZooError, match=reason):
         zoo.export(tmp_path / "a-out", "huggingface", tmp_path / "exported")
-
-
-Change = Callable[[Path], Any]
-
-
-def json_file(name: str, **values: Any) -> Change:
-    def change(folder: Path) -> None:
-        file = folder / name
-        given = json.loads(file.read_text()) if file.exists() else {}
-        file.write_text(json.dumps(given | values))
-
-    return change
-
-
-def tensors(change: Callable[[dict[str, torch.Tensor]], Any]) -> Change:
-    def rewrite(folder: Path) -> None:
-        given = safetensors.torch.load_file(folder / "model.safetensors")
-        change(given)
-        safetensors.torch.save_file(given, folder / "model.safetensors")
-
-    return rewrite
-
-
-def content(name: str, given: bytes) -> Change:
-    return lambda folder: (folder / name).write_bytes(given)
 
 
 FAULTS: dict[str, tuple[str, Change, str]] = {

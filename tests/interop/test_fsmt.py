@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import safetensors.torch
 import torch
 
 import zoo
+from tests.interop.changes import Change, content, json_file, tensors
 from tests.interop.families import Rules, reference, write
 from tests.interop.refused import require_refused
 from zoo.checkpoint.checkpoint import read
@@ -29,6 +29,7 @@ MERGES = [
     "& a 1", "&a p 1", "&ap o 1", "&apo s 1", "&apos ; 1", "&apos; s</w> 1",
     "& q 1", "&q u 1", "&qu o 1", "&quo t 1", "&quot ;</w> 1", "@ - 1", "@- @</w> 1",
 ]  # fmt: skip
+POSITIONS = "model.encoder.embed_positions.weight"
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
 WORDS = {
     "src": (*"hundla.,'", *"hundla.,'&", "hund</w>", "do", "dog</w>", "la", "&apos;s</w>", "A</w>"),
@@ -99,7 +100,7 @@ def test_a_stored_table_of_sinusoids_may_be_rounded(dtype: torch.dtype, tmp_path
     angle = torch.arange(40)[:, None] * rate
     table = torch.cat([angle.sin(), angle.cos()], 1)
     table[1] = 0  # the row of padding, which is not read
-    change_weights(model__encoder__embed_positions__weight=table.to(dtype))(tmp_path / "a")
+    tensors(lambda w: w.update({POSITIONS: table.to(dtype)}))(tmp_path / "a")
     assert zoo.load(tmp_path / "a").checkpoint.config.model_dump()["positions"] == "fairseq"
 
 
@@ -138,65 +139,39 @@ def test_without_the_library_the_command_that_installs_it_is_shown(
         zoo.load(tmp_path / "a")
 
 
-Change = Callable[[Path], object]
-
-
-def change_json(name: str, **values: Any) -> Change:
-    def change(folder: Path) -> None:
-        content = json.loads((folder / name).read_text())
-        (folder / name).write_text(json.dumps(content | values))
-
-    return change
-
-
-def change_weights(**values: torch.Tensor) -> Change:
-    def change(folder: Path) -> None:
-        tensors = safetensors.torch.load_file(folder / "model.safetensors")
-        safetensors.torch.save_file(
-            {**tensors, **{n.replace("__", "."): w for n, w in values.items()}},
-            folder / "model.safetensors",
-        )
-
-    return change
-
-
 FAULTS: dict[str, tuple[Change, str]] = {
     "a pipeline instead of Moses": (
         lambda f: [(f / "tokenizer.json").write_text("{}"),
-                   change_json("tokenizer_config.json", tokenizer_class="TokenizersBackend")(f)],
+                   json_file("tokenizer_config.json", tokenizer_class="TokenizersBackend")(f)],
         "tokenizer_class 'TokenizersBackend' reads tokenizer.json, and not Moses' tokens"),
     "a table that is none of sinusoids": (
-        change_weights(model__encoder__embed_positions__weight=torch.ones(9, 12)),
+        tensors(lambda w: w.update({POSITIONS: torch.ones(9, 12)})),
         "embed_positions.weight is not the table of sinusoids"),
     "a table without columns": (
-        change_weights(model__encoder__embed_positions__weight=torch.ones(9, 0)),
+        tensors(lambda w: w.update({POSITIONS: torch.ones(9, 0)})),
         "embed_positions.weight is not the table of sinusoids"),
     "a wrong shape": (
-        change_weights(model__encoder__embed_tokens__weight=torch.ones(3, 12)),
+        tensors(lambda w: w.update({"model.encoder.embed_tokens.weight": torch.ones(3, 12)})),
         r"embed_tokens.weight is \(3, 12\), not"),
     "one matrix for two vocabularies": (
-        change_json("config.json", tie_word_embeddings=True),
+        json_file("config.json", tie_word_embeddings=True),
         "tie_word_embeddings needs one vocabulary, not of 20 and 24 entries"),
     "no pair of languages": (
-        change_json("tokenizer_config.json", langs=["en", "../de"]), "is not a pair of languages"),
+        json_file("tokenizer_config.json", langs=["en", "../de"]), "is not a pair of languages"),
     "languages that are no list": (
-        change_json("tokenizer_config.json", langs="en"), "is not a pair of languages"),
+        json_file("tokenizer_config.json", langs="en"), "is not a pair of languages"),
     "lowercase of another type": (
-        change_json("tokenizer_config.json", do_lower_case="no"), "do_lower_case is 'no'"),
+        json_file("tokenizer_config.json", do_lower_case="no"), "do_lower_case is 'no'"),
     "two unknown tokens": (
-        change_json("vocab-tgt.json", **{"<unk>": 7}), "do not give <unk> one id"),
-    "an id twice": (change_json("vocab-src.json", more=5), "gives 'more' the id 5"),
-    "an id out of bounds": (change_json("vocab-src.json", more=10**6), "the embedding has"),
-    "another end": (change_json("config.json", eos_token_id=7), "gives </s> the id 2, not 7"),
-    "a type": (change_json("config.json", src_vocab_size="x"), "src_vocab_size is 'x'"),
+        json_file("vocab-tgt.json", **{"<unk>": 7}), "do not give <unk> one id"),
+    "an id twice": (json_file("vocab-src.json", more=5), "gives 'more' the id 5"),
+    "an id out of bounds": (json_file("vocab-src.json", more=10**6), "the embedding has"),
+    "another end": (json_file("config.json", eos_token_id=7), "gives </s> the id 2, not 7"),
+    "a type": (json_file("config.json", src_vocab_size="x"), "src_vocab_size is 'x'"),
     "no merges": (lambda folder: (folder / "merges.txt").unlink(), "it has no merges.txt"),
     "merges that are no text": (
-        lambda folder: _write(folder / "merges.txt", b"\xff\xff"), "merges.txt"),
+        content("merges.txt", b"\xff\xff"), "merges.txt"),
 }  # fmt: skip
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 import zoo
+from tests.interop.changes import Change, Touch, content, json_content, json_file, tensors
 from tests.interop.families import reference
 from tests.interop.huggingface import LINES, MARIAN, marian
 from tests.interop.refused import require_refused
@@ -164,39 +164,8 @@ def test_the_commands_read_a_foreign_folder_and_convert_it_once(
     assert again.output == first.output
 
 
-Change = Callable[[Path], None]
-
-
-def config(**values: Any) -> Change:
-    def change(folder: Path) -> None:
-        file = folder / "config.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | values))
-
-    return change
-
-
-def weights(change: Callable[[dict[str, Tensor]], Any]) -> Change:
-    def rewrite(folder: Path) -> None:
-        tensors = safetensors.torch.load_file(folder / "model.safetensors")
-        change(tensors)
-        safetensors.torch.save_file(tensors, folder / "model.safetensors")
-
-    return rewrite
-
-
-def vocabulary(change: Callable[[dict[str, Any]], Any]) -> Change:
-    def rewrite(folder: Path) -> None:
-        names = json.loads((folder / "vocab.json").read_text())
-        change(names)
-        (folder / "vocab.json").write_text(json.dumps(names))
-
-    return rewrite
-
-
-def _write(file: Path) -> None:
-    file.write_bytes(b"x")
-
-
+config = functools.partial(json_file, "config.json")
+vocabulary = functools.partial(json_content, "vocab.json")
 TABLE = "model.encoder.embed_positions.weight"
 
 
@@ -206,18 +175,18 @@ def sinusoids(rows: int, width: int) -> Tensor:
 
 
 FAULTS: dict[str, tuple[Change, str]] = {
-    "missing": (weights(lambda w: w.pop("model.encoder.layers.1.fc1.bias")),
+    "missing": (tensors(lambda w: w.pop("model.encoder.layers.1.fc1.bias")),
                 "model.encoder.layers.1.fc1.bias is missing"),
-    "shape": (weights(lambda w: w.update({"model.decoder.layers.0.fc2.weight": torch.ones(3)})),
+    "shape": (tensors(lambda w: w.update({"model.decoder.layers.0.fc2.weight": torch.ones(3)})),
               r"fc2.weight is \(3,\), not \(12, 20\)"),
-    "extra": (weights(lambda w: w.update(more=torch.ones(3))), "more is not a weight"),
-    "untied": (weights(lambda w: w.update({"lm_head.weight": w["model.shared.weight"] + 1})),
+    "extra": (tensors(lambda w: w.update(more=torch.ones(3))), "more is not a weight"),
+    "untied": (tensors(lambda w: w.update({"lm_head.weight": w["model.shared.weight"] + 1})),
                "lm_head.weight is not model.shared.weight, to which the config ties it"),
-    "nan": (weights(lambda w: w["model.shared.weight"].fill_(torch.nan)), "not finite"),
+    "nan": (tensors(lambda w: w["model.shared.weight"].fill_(torch.nan)), "not finite"),
     "activation": (config(activation_function="mish"), "'mish' is not one of the network's"),
     "heads": (config(decoder_attention_heads=2), "attention_heads 3 is not decoder"),
     "a huge number": (config(dropout=10**400), "dropout is 1000.*, not of type float"),
-    "eight bits": (weights(lambda w: w.update({
+    "eight bits": (tensors(lambda w: w.update({
         "lm_head.weight": w["model.shared.weight"].to(torch.float8_e5m2)})),
         "lm_head.weight' is of type 'F8_E5M2', which is not read. Use weights of 16 or 32 bits$"),
     "type": (config(d_model="wide"), "d_model is 'wide', not of type int"),
@@ -228,25 +197,25 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "long vocabulary": (vocabulary(lambda v: v.update(more=10**6)), "the embedding has"),
     "twice": (vocabulary(lambda v: v.update(more=5)), "gives 'more' the id 5"),
     "no unknown": (vocabulary(lambda v: v.pop("<unk>")), "vocab.json has no <unk>"),
-    "model": (lambda folder: _write(folder / "source.spm"), "SentencePiece model source.spm "),
-    "the other model": (lambda folder: _write(folder / "target.spm"),
+    "model": (content("source.spm", b"x"), "SentencePiece model source.spm "),
+    "the other model": (content("target.spm", b"x"),
                         "SentencePiece model target.spm cannot be read"),
     "no model": (lambda folder: (folder / "target.spm").unlink(), "it has no target.spm"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has neither"),
     "a number for positions": (
-        weights(lambda w: w.update({TABLE: torch.zeros(())})),
+        tensors(lambda w: w.update({TABLE: torch.zeros(())})),
         r"embed_positions.weight is \(\), not \(1, 12\)"),
     "positions without columns": (
-        weights(lambda w: w.update({TABLE: torch.zeros(7, 0)})),
+        tensors(lambda w: w.update({TABLE: torch.zeros(7, 0)})),
         r"embed_positions.weight is \(7, 0\), not \(7, 12\)"),
-    "narrow sinusoids": (weights(lambda w: w.update({TABLE: sinusoids(9, 10)})),
+    "narrow sinusoids": (tensors(lambda w: w.update({TABLE: sinusoids(9, 10)})),
                          r"embed_positions.weight is \(9, 10\), not \(9, 12\)"),
 }  # fmt: skip
 
 
 def test_a_stored_table_of_sinusoids_is_read(tmp_path: Path) -> None:
     marian(tmp_path / "a")
-    weights(lambda w: w.update({TABLE: sinusoids(9, 12)}))(tmp_path / "a")
+    tensors(lambda w: w.update({TABLE: sinusoids(9, 12)}))(tmp_path / "a")
     assert zoo.load(tmp_path / "a").checkpoint.config.model_dump()["positions"] == "interleaved"
 
 
@@ -308,14 +277,6 @@ def test_all_reasons_are_given_at_once(tmp_path: Path) -> None:
         import_checkpoint(tmp_path / "a", tmp_path / "out", default_registry())
 
 
-class Attack:
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.file}",)
-
-
 def test_a_pickle_of_weights_is_read_and_one_with_code_is_not_run(tmp_path: Path) -> None:
     tensors = marian(tmp_path / "a")
     expected = read(imported(tmp_path / "a"), default_registry()).model.state_dict()
@@ -324,7 +285,7 @@ def test_a_pickle_of_weights_is_read_and_one_with_code_is_not_run(tmp_path: Path
     import_checkpoint(tmp_path / "a", tmp_path / "b", default_registry())
     matched = read(tmp_path / "b", default_registry()).model.state_dict()
     assert all(torch.equal(matched[name], weight) for name, weight in expected.items())
-    attack = {**tensors, "x": Attack(tmp_path / "executed")}
+    attack = {**tensors, "x": Touch(tmp_path / "executed")}
     torch.save(attack, tmp_path / "a" / "pytorch_model.bin")
     with pytest.raises(ConversionError, match="could run code"):
         import_checkpoint(tmp_path / "a", tmp_path / "c", default_registry())

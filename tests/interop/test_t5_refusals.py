@@ -2,66 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import safetensors.torch
 import torch
-from torch import Tensor
 
-from tests.interop.t5_folder import CONFIG, imported, random_tensors, tokenizer_json, write_folder
+from tests.interop.changes import Change, Touch, json_content, json_file, tensors
+from tests.interop.t5_folder import CONFIG, imported, random_tensors, write_folder
 from zoo.errors import ZooError
 
-
-class Touch:
-    """An object whose unpickling creates a file."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.file),)
+config = functools.partial(json_file, "config.json")
+options = functools.partial(json_file, "tokenizer_config.json")
+tokenizer = functools.partial(json_content, "tokenizer.json")
 
 
-def change_config(**values: object) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        config = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**config, **values}))
-
-    return change
-
-
-def options(**values: object) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        (folder / "tokenizer_config.json").write_text(json.dumps(values))
-
-    return write
-
-
-def change_tensors(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        tensors = random_tensors(CONFIG, False)
-        change(tensors)
-        safetensors.torch.save_file(tensors, folder / "model.safetensors")
-
-    return write
-
-
-def change_tokenizer(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        content = tokenizer_json()
-        change(content)
-        (folder / "tokenizer.json").write_text(json.dumps(content))
-
-    return write
-
-
-def replace_tokenizer(name: str, content: bytes) -> Callable[[Path], None]:
+def replace_tokenizer(name: str, content: bytes) -> Change:
     def write(folder: Path) -> None:
         (folder / "tokenizer.json").unlink()
         (folder / name).write_bytes(content)
@@ -69,7 +29,7 @@ def replace_tokenizer(name: str, content: bytes) -> Callable[[Path], None]:
     return write
 
 
-def replace_weights(name: str, content: Callable[[Path], object]) -> Callable[[Path], None]:
+def replace_weights(name: str, content: Callable[[Path], object]) -> Change:
     def write(folder: Path) -> None:
         (folder / "model.safetensors").unlink()
         torch.save(content(folder), folder / name)
@@ -77,7 +37,7 @@ def replace_weights(name: str, content: Callable[[Path], object]) -> Callable[[P
     return write
 
 
-def index_of(files: object) -> Callable[[Path], None]:
+def index_of(files: object) -> Change:
     def write(folder: Path) -> None:
         (folder / "model.safetensors").rename(folder / "a.safetensors")
         index = {"weight_map": files}
@@ -89,59 +49,59 @@ def index_of(files: object) -> Callable[[Path], None]:
 WO = "encoder.block.1.layer.1.DenseReluDense.wo.weight"
 ALL_IN_ONE = dict.fromkeys(random_tensors(CONFIG, False), "a.safetensors")
 
-REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+REFUSED: dict[str, tuple[Change, list[str]]] = {
     "sizes of wrong types": (
-        change_config(d_model="12", num_layers=0, d_ff=10**9, vocab_size=None),
+        config(d_model="12", num_layers=0, d_ff=10**9, vocab_size=None),
         ["d_model is '12', not an integer from 1 to 65,536", "num_layers is 0", "d_ff is 100000",
          "vocab_size is None"],
     ),
     "sizes that contradict each other": (
-        change_config(num_hidden_layers=1, hidden_size=12, num_attention_heads=3, head_dim=5),
+        config(num_hidden_layers=1, hidden_size=12, num_attention_heads=3, head_dim=5),
         ["num_hidden_layers 1 contradicts num_layers 2",
          "num_attention_heads 3 contradicts num_heads 2"],
     ),
     "ids outside the vocabulary": (
-        change_config(pad_token_id=99, eos_token_id=[1, 2], decoder_start_token_id=-1),
+        config(pad_token_id=99, eos_token_id=[1, 2], decoder_start_token_id=-1),
         ["pad_token_id is 99", "eos_token_id is [1, 2]", "decoder_start_token_id is -1"],
     ),
     "ids that coincide": (
-        change_config(eos_token_id=0, decoder_start_token_id=0),
+        config(eos_token_id=0, decoder_start_token_id=0),
         ["padding and end are one token", "the decoder starts with the end token"],
     ),
     "an activation that T5 here lacks": (
-        change_config(feed_forward_proj="gated-tanh", dense_act_fn="relu"),
+        config(feed_forward_proj="gated-tanh", dense_act_fn="relu"),
         ["feed_forward_proj is 'gated-tanh'", "dense_act_fn 'relu' contradicts"],
     ),
-    "quantized": (change_config(quantization_config={}), ["its weights are quantized"]),
+    "quantized": (config(quantization_config={}), ["its weights are quantized"]),
     "an encoder alone": (
-        change_config(is_encoder_decoder=False), ["is_encoder_decoder is not true"]),
+        config(is_encoder_decoder=False), ["is_encoder_decoder is not true"]),
     "impossible buckets": (
-        change_config(relative_attention_max_distance=4), ["max_distance 4 must be greater"]),
+        config(relative_attention_max_distance=4), ["max_distance 4 must be greater"]),
     "tensors missing, of other shapes and unknown": (
-        change_tensors(lambda t: (t.pop(WO), t.update({"x": t.pop("shared.weight")}))),
+        tensors(lambda t: (t.pop(WO), t.update({"x": t.pop("shared.weight")}))),
         [f"{WO} is missing", "shared.weight is missing", "x is not a tensor of this network"],
     ),
     "a wrong shape and a wrong type": (
-        change_tensors(lambda t: t.update({WO: t[WO].T.contiguous(),
-                                           "shared.weight": t["shared.weight"].int()})),
+        tensors(lambda t: t.update({WO: t[WO].T.contiguous(),
+                                    "shared.weight": t["shared.weight"].int()})),
         [f"{WO} is (14, 12), not (12, 14)", "shared.weight is of type int32"],
     ),
     "more than float32": (
-        change_tensors(lambda t: t.update({WO: t[WO].double() / 3})),
+        tensors(lambda t: t.update({WO: t[WO].double() / 3})),
         [f"{WO} is of type float64 and not exact in float32"],
     ),
     "values that are not finite": (
-        change_tensors(lambda t: t[WO].fill_(math.nan)), ["not finite"]),
+        tensors(lambda t: t[WO].fill_(math.nan)), ["not finite"]),
     "two embeddings": (
-        change_tensors(lambda t: t.update({"encoder.embed_tokens.weight": t["shared.weight"] + 1})),
+        tensors(lambda t: t.update({"encoder.embed_tokens.weight": t["shared.weight"] + 1})),
         ["encoder.embed_tokens.weight is not equal to shared.weight"],
     ),
     "an output that versions read differently": (
-        change_tensors(lambda t: t.update({"lm_head.weight": t["shared.weight"] + 1})),
+        tensors(lambda t: t.update({"lm_head.weight": t["shared.weight"] + 1})),
         ["tie_word_embeddings is true, but lm_head.weight differs from shared.weight"],
     ),
     "an output that is missing": (
-        change_config(tie_word_embeddings=False),
+        config(tie_word_embeddings=False),
         ["tie_word_embeddings is false, but there is no lm_head.weight"],
     ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ["it has no weights"]),
@@ -150,21 +110,21 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no tokenizer": (
         lambda f: (f / "tokenizer.json").unlink(), ["it has no tokenizer", "tokenizer.save_pretr"]),
     "another model of tokens": (
-        change_tokenizer(lambda j: j["model"].update(type="BPE")), ["type 'BPE', not 'Unigram'"]),
+        tokenizer(lambda j: j["model"].update(type="BPE")), ["type 'BPE', not 'Unigram'"]),
     "a vocabulary that is too long": (
-        change_tokenizer(lambda j: j["model"]["vocab"].extend([(f"x{i}", -9.0) for i in range(9)])),
+        tokenizer(lambda j: j["model"]["vocab"].extend([(f"x{i}", -9.0) for i in range(9)])),
         ["impossible id"],
     ),
     "more entries than embeddings": (
-        change_config(vocab_size=10), ["its tokenizer has 19 entries, and vocab_size is 10"]),
+        config(vocab_size=10), ["its tokenizer has 19 entries, and vocab_size is 10"]),
     "an unknown token that is the end": (
-        change_tokenizer(lambda j: j["model"].update(unk_id=1)),
+        tokenizer(lambda j: j["model"].update(unk_id=1)),
         ["the unknown token is padding or the end token"],
     ),
     "a vocabulary of other types": (
-        change_tokenizer(lambda j: j["model"].update(vocab={"a": 1})), ["is not a list of pieces"]),
+        tokenizer(lambda j: j["model"].update(vocab={"a": 1})), ["is not a list of pieces"]),
     "pieces that occur twice": (
-        change_tokenizer(lambda j: j["model"]["vocab"].__setitem__(5, ["a", -1.0])),
+        tokenizer(lambda j: j["model"]["vocab"].__setitem__(5, ["a", -1.0])),
         ["has an entry twice"],
     ),
     "a broken SentencePiece model": (
@@ -180,9 +140,9 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         ["its tokenizer's eos_token is 'a', the network's '</s>'"],
     ),
     "a piece as padding": (
-        change_config(pad_token_id=5), ["its tokenizer's pad_token is '<pad>', the network's 'b'"]),
+        config(pad_token_id=5), ["its tokenizer's pad_token is '<pad>', the network's 'b'"]),
     "a piece as the decoder's first token": (
-        change_config(decoder_start_token_id=5),
+        config(decoder_start_token_id=5),
         ["the decoder starts with 'b' (id 5), which is a token of text"]),
     "added tokens that only other files have": (
         options(added_tokens_decoder={"19": {"content": "<hl>"}},
