@@ -8,6 +8,7 @@ import pytest
 import zoo
 from tests.conftest import Once
 from tests.core.test_training import PLAIN
+from tests.hub.helpers import NAME
 from tests.hub.server import Server
 
 SETTINGS = {
@@ -51,6 +52,13 @@ def server(
         monkeypatch.delenv(name, raising=False)
     yield hub
     hub.close()
+
+
+@pytest.fixture
+def served(server: Server, checkpoint: Path) -> Server:
+    """A Hub that has the checkpoint."""
+    server.put(NAME, checkpoint)
+    return server
 
 
 @pytest.fixture

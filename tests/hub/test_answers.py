@@ -21,12 +21,6 @@ from zoo.hub.settings import Settings
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def served(server: Server, checkpoint: Path) -> Server:
-    server.put(NAME, checkpoint)
-    return server
-
-
 @pytest.fixture(autouse=True)
 def token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_ann")

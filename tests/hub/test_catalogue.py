@@ -47,12 +47,6 @@ def fresh(server: Server) -> Iterator[Callable[[], Registry]]:
     _registry_of.cache_clear()
 
 
-@pytest.fixture
-def served(server: Server, checkpoint: Path) -> Server:
-    server.put(NAME, checkpoint)
-    return server
-
-
 def test_a_name_of_no_checkpoint_is_answered_with_near_ones(tmp_path: Path) -> None:
     with refused(CheckpointError, "did you mean rnnsearch-tiny.numbers-en-fr"):
         zoo.pull("rnnsearch-tiny.numbers-en-ft")

@@ -33,13 +33,6 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def served(server: Server, checkpoint: Path) -> Server:
-    """A Hub that has the checkpoint."""
-    server.put(NAME, checkpoint)
-    return server
-
-
-@pytest.fixture
 def chunks(monkeypatch: pytest.MonkeyPatch) -> int:
     """The client saves downloads in chunks of this many bytes (default: ten million)."""
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
