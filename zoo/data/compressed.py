@@ -12,7 +12,7 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from zoo.errors import DataError
 
@@ -36,16 +36,6 @@ DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 """What the decompressors of every Python raise on a damaged file."""
 
 CHUNK = 2**16
-
-
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
 def without_suffix(name: str) -> str:
@@ -84,7 +74,7 @@ def _unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
     elif file.suffix == ".bz2":
         stream = bz2.BZ2File(raw)
     elif file.suffix == ".xz":
-        stream = _Streams(raw, lzma.LZMADecompressor(memlimit=MEMORY_LIMIT))
+        stream = _Streams(raw)
     elif file.suffix == ".zst":
         zstd = _zstd(file)
         stream, damage = zstd.ZstdFile(raw), (*DAMAGE, zstd.ZstdError)
@@ -130,8 +120,9 @@ def _zstd(file: Path) -> Any:
 class _Streams(io.RawIOBase):
     """The content of an xz file, whose decompressor has a limit of memory."""
 
-    def __init__(self, raw: IO[bytes], decompressor: _Decompressor) -> None:
-        self.raw, self.decompressor = raw, decompressor
+    def __init__(self, raw: IO[bytes]) -> None:
+        self.raw = raw
+        self.decompressor = lzma.LZMADecompressor(memlimit=MEMORY_LIMIT)
 
     def readable(self) -> bool:
         return True
