@@ -77,6 +77,16 @@ class Fairseq(Settings):
     tokenizers: tuple[Tokenizer, Tokenizer]
     languages: tuple[str, str]
 
+    @property
+    def share(self) -> str:
+        """Which embeddings are one matrix; faults go to `reasons`."""
+        shared = self.get("share_all_embeddings", False)
+        self.reasons.check(
+            not shared or self.source is self.target,
+            "its embeddings are shared, but the dictionaries differ",
+        )
+        return "embeddings" if shared else "none"
+
 
 class FairseqImporter(ProjectImporter[Fairseq]):
     """Reads one network of fairseq."""

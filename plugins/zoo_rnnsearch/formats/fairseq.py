@@ -41,11 +41,6 @@ class FairseqLSTM(FairseqImporter):
         encoder = fairseq.get("encoder_hidden_size", fairseq.get("encoder_embed_dim", 512))
         hidden = fairseq.get("decoder_hidden_size", fairseq.get("decoder_embed_dim", 512))
         out = fairseq.get("decoder_out_embed_dim", 512)
-        shared = fairseq.get("share_all_embeddings", False)
-        reasons.check(
-            not shared or fairseq.source is fairseq.target,
-            "its embeddings are shared, but the dictionaries differ",
-        )
         return {
             "cell": "lstm",
             "layers": layers,
@@ -60,7 +55,7 @@ class FairseqLSTM(FairseqImporter):
             "readout_dim": hidden,
             "input_feeding": True,
             "projection_dim": None if out == hidden else out,
-            "share": "embeddings" if shared else "none",
+            "share": fairseq.share,
             "dropout": fairseq.get("dropout", 0.1),
         }
 

@@ -93,14 +93,11 @@ class FairseqTransformer(FairseqImporter):
             "positions": positions,
             "position_offset": 0 if positions == "none" else 2,
             "output_bias": False,
-            "share": "embeddings" if fairseq.get("share_all_embeddings", False) else "none",
+            "share": fairseq.share,
         }
         if positions == "learned":
             for side in ("source", "target"):
                 values[f"max_{side}_positions"] = fairseq.get(f"max_{side}_positions", 1024)
-        if values["share"] == "embeddings":
-            same = fairseq.source is fairseq.target
-            fairseq.reasons.check(same, "its embeddings are shared, but the dictionaries differ")
         return values
 
     def weights(self, fairseq: Fairseq, config: Mapping[str, Any]) -> dict[str, Weight]:
