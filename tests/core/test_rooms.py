@@ -100,6 +100,18 @@ def test_every_room_has_a_docstring() -> None:
         assert len(docstring) > 20, file
 
 
+@pytest.mark.parametrize("name", ["cli", "training"])
+def test_the_docstring_of_a_large_room_lists_its_modules(name: str) -> None:
+    """Each module of a command is imported by `zoo.cli` instead."""
+    file = ZOO / name / "__init__.py"
+    docstring = str(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))))
+    listed = {line.split()[0] for line in docstring.splitlines() if line.startswith("    ")}
+    commands = {imported for module, imported in imports(file) if module == "zoo.cli"}
+    modules = {each.stem for each in file.parent.glob("*.py")} - {"__init__"}
+    assert modules - commands <= listed
+    assert listed <= modules
+
+
 @pytest.mark.parametrize("file", core, ids=name_of)
 def test_a_room_imports_only_from_rooms_below_it(file: Path) -> None:
     external = {module.split(".")[0] for module, _ in imports(file)}

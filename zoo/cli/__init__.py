@@ -1,16 +1,19 @@
 """The command line: the only room that changes the process for good.
 
-A module per command, or per group of commands; the others are shared:
+A module per command, or per group of commands; the others are what these use:
 
-    process     everything that is changed in the process
-    options     groups, and options of several commands
-    search      the options of a search
-    output      consoles, JSON, the registry with its warnings
-    completion  shell completion of names
-    fetching    checkpoints that are pulled before a command reads them
-    heatmap     attention in a terminal
-    maths       formulas in a terminal
-    settings    aliases and saved defaults
+    process            everything that is changed in the process
+    options            groups, and options of several commands
+    search             the options of a search
+    output             consoles, JSON, the registry with its warnings
+    completion         shell completion of names
+    fetching           checkpoints that are pulled before a command reads them
+    settings           aliases and saved defaults
+    heatmap            attention in a terminal
+    maths              formulas in a terminal
+    translation_notes  what `zoo translate` says besides translations
+    evaluation_notes   what `zoo eval` warns of
+    training_display   how `zoo train` shows a run
 
 Commands that compute import torch in their functions.
 """

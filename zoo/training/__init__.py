@@ -4,9 +4,12 @@ The modules in reading order, from the call to the weight update:
 
     request         the arguments of a call
     plan            the complete configuration and recipe of a run
+    recipe_layers   the recipes of the catalogue and of files, one over the other
     auto            the recipe `auto`: what it chooses and why
+    segmentation    the tokenizer and the vocabulary that it chooses
     fitting         apply it to a run: read the corpus, time an update
     session         begin or resume a run; write its checkpoint
+    packages        the plugins with which a run began
     parent          the checkpoint that a run is tuned from
     fine_tuning     the plan and the tokenizers of such a run
     carry_over      its first weights
@@ -14,10 +17,14 @@ The modules in reading order, from the call to the weight update:
     freezing        weights that are not trained
     own_pairs       pairs that are given from Python
     data            tokenizers, training corpus, validation set
+    reading         how the texts of training are read, which a checkpoint records
+    text_faults     what is wrong with the pairs of a run
     setup           what objectives and augmentations are made from
     augmentation    changes of each epoch's corpus, or of each batch
     initialization  the network with its first weights
     trainer         the training loop
+    passes          the forward and the backward pass of a batch
+    precision       float32 or bf16
     window          the updates between two reports
     training_batch  a batch, with the network that is trained on it
     objective       the loss: a sum of objectives
@@ -32,11 +39,16 @@ The modules in reading order, from the call to the weight update:
     validation      validation loss, BLEU and sample translations
     saving          write a state, read it back
     run_folder      the files of a run
+    environment     what bits depend on besides recipe, data and seed
     process_group   several processes that train one model
+    sharding        weights of which each process holds a part
+    failures        errors during training, each in one line with advice
     advice          warnings about what makes runs fail
     held_out        scores of the released weights
     callbacks       those of plugins, and TensorBoard's
     run_view        what callbacks see of a run
+    curve           the plot of a run's metrics
+    benchmark       the speed of updates
     summary         how a run went, and the next commands
     progress        how a run is shown
 
