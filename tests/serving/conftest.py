@@ -14,6 +14,11 @@ CARDS = Path(__file__).parents[2] / "cards" / "checkpoints"
 NUMBERS = "transformer-tiny.numbers-en-fr"
 CAPTIONS = "transformer-tiny.multi30k-en-de"
 SEQ2SEQ = "seq2seq-tiny.numbers-en-fr"
+LONG = ", and ".join([
+    "a man in a blue shirt is standing on a ladder cleaning a window",
+    "two dogs are playing in the snow", "a little girl climbs into a wooden playhouse",
+    "several people sit around a table in the park",
+])  # fmt: skip
 
 
 @pytest.fixture(scope="session")

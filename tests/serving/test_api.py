@@ -17,7 +17,7 @@ from click.testing import Result
 
 import zoo
 from tests.serving.client import Running
-from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from tests.serving.conftest import CAPTIONS, CARDS, LONG, NUMBERS, SEQ2SEQ
 from zoo.serving.api import listed
 from zoo.serving.markup import Markup
 from zoo.serving.schema import TranslateRequest
@@ -32,11 +32,6 @@ TEXTS = [
     "Several people sit around a table in the park, and one of them holds a red umbrella.",
     "Ein 日本 🙂 text",
 ]
-LONG = ", and ".join([
-    "a man in a blue shirt is standing on a ladder cleaning a window",
-    "two dogs are playing in the snow", "a little girl climbs into a wooden playhouse",
-    "several people sit around a table in the park",
-])  # fmt: skip
 
 
 def test_texts_equal_those_of_zoo_translate(server: Running, run: Callable[..., Result]) -> None:

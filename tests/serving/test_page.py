@@ -13,17 +13,12 @@ import pytest
 
 from tests.serving.browser import CHROMIUM, DRIVER, MISSING, Browser, browser
 from tests.serving.client import Running, start, wait_until
-from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
+from tests.serving.conftest import CAPTIONS, CARDS, LONG, NUMBERS, SEQ2SEQ
 
 pytest.importorskip("selenium", reason="selenium is not installed")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
 
 TEXT = "A man rides a horse."
-LONG = ", and ".join([
-    "a man in a blue shirt is standing on a ladder cleaning a window",
-    "two dogs are playing in the snow", "a little girl climbs into a wooden playhouse",
-    "several people sit around a table in the park",
-])  # fmt: skip
 VIEWS = ("translate", "attention", "search", "compare", "model")
 TAB, ENTER, SHIFT = "\ue004", "\ue007", "\ue008"
 EVIL = "<img src=x onerror=alert(1)>"
