@@ -64,7 +64,7 @@ def _missing_error(response: httpx2.Response, subject: str) -> HubError | None:
     if code == "EntryNotFound" or (
         response.status_code == 404 and not code and "/resolve/" in path
     ):
-        name = response.request.url.path.rpartition("/")[2]
+        name = path.rpartition("/")[2]
         return NotFoundError(f"{repository} has no file {name!r}", "the Hub does not find it")
     if response.status_code == 412:
         return ConflictError(f"{repository} has changed", "there is a newer commit")

@@ -70,6 +70,4 @@ def _hash(file: Path, *, git: bool) -> str:
     if git:
         hasher.update(b"blob %d\0" % file.stat().st_size)
     with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            hasher.update(chunk)
-    return hasher.hexdigest()
+        return hashlib.file_digest(stream, lambda: hasher).hexdigest()
