@@ -103,11 +103,7 @@ def write(
         write_tensors(part / WEIGHTS, converted, shapes)
         for name, content in (more or {}).items():
             (part / name).write_bytes(content)
-        if checkpoint.source_tokenizer is checkpoint.target_tokenizer:
-            (part / SHARED).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
-        else:
-            (part / SOURCE).write_text(checkpoint.source_tokenizer.to_json(), encoding="utf-8")
-            (part / TARGET).write_text(checkpoint.target_tokenizer.to_json(), encoding="utf-8")
+        write_tokenizers(checkpoint, part)
         if checkpoint.words:
             (part / WORDS).write_bytes(as_text(checkpoint.words).encode())
         sized = resized(card, (part / WEIGHTS).stat().st_size)  # the file has a header besides
@@ -127,6 +123,14 @@ def write(
                 "about": checkpoint.about.as_json(),
             },
         )
+
+
+def write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a checkpoint's tokenizers: one file if both sides share one, else two."""
+    source, target = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    files = {SHARED: source} if source is target else {SOURCE: source, TARGET: target}
+    for name, tokenizer in files.items():
+        (folder / name).write_text(tokenizer.to_json(), encoding="utf-8")
 
 
 def read(folder: Path, registry: Registry, device: str | torch.device = "cpu") -> Checkpoint:

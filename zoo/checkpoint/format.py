@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, TRAINING = "config.json", "model.safetensors", "README.md", "training.json"
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
+TOKENIZER_FILES = (SHARED, SOURCE, TARGET)
 WORDS = "source-words.txt"
 SCORES, EVALUATION = "scores.json", ".eval_results/zoo.yaml"
 RUN = "run.json"
@@ -36,7 +37,7 @@ RUN = "run.json"
 
 CURVE, ATTENTION = "curve.png", "attention.png"
 FILES = (
-    CONFIG, SHARED, SOURCE, TARGET, WORDS, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
+    CONFIG, *TOKENIZER_FILES, WORDS, WEIGHTS, TRAINING, CURVE, ATTENTION, SCORES,
     EVALUATION, CARD
 )  # fmt: skip
 """All files of a checkpoint. Other files are not read, downloaded or uploaded."""

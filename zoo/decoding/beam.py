@@ -283,11 +283,8 @@ class _Beam(Steps[Memory, State]):
             kept, same, within = alive.nonzero()[:, 0], False, False
             score, rows, written = score[kept], rows[kept], written[kept]
             log_prob = None if log_prob is None else log_prob[kept]
-            self.alive, self.free, self.threshold = (
-                self.alive[kept],
-                self.free[kept],
-                self.threshold[kept],
-            )
+            self.alive, self.free = self.alive[kept], self.free[kept]
+            self.threshold = self.threshold[kept]
             self.numbers = [self.numbers[i] for i in kept.tolist()]
             self.lengths, self.divisor = self.lengths[kept], self.divisor[kept]
             self.memory = gather(self.memory, kept)

@@ -8,6 +8,7 @@ from zoo.checkpoint.about import LIST_LIMIT as LIST_LIMIT
 from zoo.checkpoint.about import About as About
 from zoo.checkpoint.checkpoint import Checkpoint as Checkpoint
 from zoo.checkpoint.checkpoint import in_dtype as in_dtype
+from zoo.checkpoint.checkpoint import write_tokenizers as write_tokenizers
 from zoo.checkpoint.tensors import write_tensors as write_tensors
 from zoo.data.foreign_engines import SentencePiece as SentencePiece
 from zoo.data.foreign_engines import TokenizersPipeline as TokenizersPipeline
@@ -26,7 +27,6 @@ from zoo.interop.exporter import Exporter as Exporter
 from zoo.interop.fairseq import Fairseq as Fairseq
 from zoo.interop.fairseq import FairseqImporter as FairseqImporter
 from zoo.interop.fast_tokenizer import write_fast_tokenizer as write_fast_tokenizer
-from zoo.interop.files import write_tokenizers as write_tokenizers
 from zoo.interop.framing import GENERIC as GENERIC
 from zoo.interop.framing import SAVE_TOKENIZER as SAVE_TOKENIZER
 from zoo.interop.framing import Frame as Frame

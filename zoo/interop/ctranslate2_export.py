@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
-from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint, write_tokenizers
+from zoo.checkpoint.format import TOKENIZER_FILES
 from zoo.interop.export_card import export_card
 from zoo.interop.exporter import Exporter
-from zoo.interop.files import TOKENIZER_FILES, write_tokenizers
 from zoo.nn.contract import BEGIN, END, UNKNOWN
 from zoo.registry.imports import require
 

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.checkpoint import Checkpoint, write_tokenizers
+from zoo.checkpoint.format import TOKENIZER_FILES
 from zoo.errors import ConversionError
 from zoo.files import read_json, write_json
 from zoo.interop.export_card import export_card
 from zoo.interop.exporter import Exporter
-from zoo.interop.files import TOKENIZER_FILES, write_tokenizers
 from zoo.interop.onnx_graphs import (
     ENCODER,
     LAYOUT,

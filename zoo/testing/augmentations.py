@@ -26,23 +26,10 @@ from zoo.training.augmentation import Augmentations
 from zoo.training.setup import Setup
 
 PAIRS, EPOCHS = 60, 3
-WORDS = [
-    "a",
-    "bad",
-    "cab",
-    "dab",
-    "faced",
-    "bee",
-    "feed",
-    "decade",
-    "ace",
-    "deaf",
-    "added",
-    "beaded",
-    "cafe",
-    "facade",
-    "babe",
-]
+WORDS = (
+    "a", "bad", "cab", "dab", "faced", "bee", "feed", "decade", "ace", "deaf", "added", "beaded",
+    "cafe", "facade", "babe",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

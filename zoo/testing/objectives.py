@@ -73,10 +73,8 @@ def objective_case(
     """
     registry = registry or default_registry()
     setup = small_setup(registry, {"objective": [named]}, architecture, TEXTS)
-    network_class, tokenizer = (
-        network_type(registry.architecture(architecture)),
-        setup.source_tokenizer,
-    )
+    network_class = network_type(registry.architecture(architecture))
+    tokenizer = setup.source_tokenizer
 
     def make() -> TrainingLoss:
         torch.manual_seed(SEED)
