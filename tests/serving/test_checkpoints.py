@@ -270,7 +270,7 @@ def test_a_text_that_fails_is_the_only_one_without_an_answer(
 
     monkeypatch.setitem(OPERATIONS, "detect", run)
     job = {"operation": "detect", "inputs": ["good", "evil"]}
-    models: Any = SimpleNamespace(loaded=[], size=0, loads=0, evictions=0)
+    models: Any = SimpleNamespace(loaded=[], size=0)
     good, evil = answer(models, job, lambda: None)["results"]
     assert evil["code"] == code
     assert len(ran) == attempts

@@ -38,7 +38,6 @@ class Models:
     ) -> None:
         self.limit, self.precision, self.registry, self.engine = limit, precision, registry, engine
         self.loaded: OrderedDict[str, Loaded] = OrderedDict()
-        self.loads = self.evictions = 0
 
     def get(self, job: dict[str, Any]) -> Translator:
         """Return a job's checkpoint, loaded now if it is not here or its folder was replaced.
@@ -73,7 +72,6 @@ class Models:
             ) from error
         translator.checkpoint.name = name
         self.loaded[name] = Loaded(version, translator, size)
-        self.loads += 1
         return translator
 
     @property
@@ -90,4 +88,3 @@ class Models:
             )
         while self.loaded and self.size + size > self.limit:
             self.loaded.popitem(last=False)
-            self.evictions += 1

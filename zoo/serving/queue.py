@@ -42,7 +42,7 @@ class Item:
     client: object = None
     arrived: float = 0.0
     tag: float = 0.0
-    attempts: int = field(default=0)
+    attempts: int = 0
     sentence: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:

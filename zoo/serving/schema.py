@@ -148,20 +148,11 @@ class RichRequest(SearchRequest, Reading):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search and of the translation."""
-        options = super().options()
-        if self.n_best > 1:
-            options["n_best"] = self.n_best
-        if self.prefix:
-            options["prefix"] = self.prefix
-        if self.alignment:
-            options["alignment"] = True
-        if not self.split:
-            options["split"] = False
-        if self.splitter:
-            options["splitter"] = self.splitter
-        if self.source_prefix:
-            options["source_prefix"] = self.source_prefix
-        return options
+        names = ("n_best", "prefix", "alignment", *Reading.model_fields)
+        values = {name: getattr(self, name) for name in names}
+        fields = type(self).model_fields
+        changed = {name: v for name, v in values.items() if v != fields[name].default}
+        return {**super().options(), **changed}
 
 
 class TranslateRequest(RichRequest):

@@ -120,15 +120,7 @@ class Service:
         loop, client = asyncio.get_running_loop(), client or object()
         key = json.dumps(whole, sort_keys=True) if shared else ""
         items = [
-            Item(
-                key or object(),
-                whole,
-                payload,
-                length,
-                loop.create_future(),
-                width,
-                client,
-            )
+            Item(key or object(), whole, payload, length, loop.create_future(), width, client)
             for payload, length in zip(inputs, lengths, strict=True)
         ]
         self.workers.submit(items)

@@ -86,8 +86,6 @@ def answer(models: Models, job: dict[str, Any], on_step: OnStep) -> dict[str, An
         "seconds": time.perf_counter() - started,
         "loaded": list(models.loaded),
         "bytes": models.size,
-        "loads": models.loads,
-        "evictions": models.evictions,
         "resident": resident_bytes(os.getpid()),
     }
 
