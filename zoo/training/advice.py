@@ -161,9 +161,9 @@ def _validation_faults(data: TrainingData) -> list[str]:
     return warnings
 
 
-def _contents(sequences: Sequences) -> Iterator[bytes]:
+def _contents(sequences: Sequences, most: int = COMPARED) -> Iterator[bytes]:
     """Yield what identifies each of the first sequences: the bytes of its numbers."""
-    for start, end in itertools.pairwise(sequences.starts[: COMPARED + 1].tolist()):
+    for start, end in itertools.pairwise(sequences.starts[: most + 1].tolist()):
         numbers = sequences.tokens[start:end]
         yield (numbers.astype(np.int32) if numbers.ndim == 1 else numbers).tobytes()
 
@@ -220,11 +220,9 @@ def rare_tokens(sequences: Sequences, size: int) -> int:
 
 def _few_distinct(targets: Sequences) -> int:
     """Return the number of different targets if each occurs ten times or more, or else 0."""
-    most = min(len(targets), 20_000)
-    texts = {
-        targets.tokens[targets.starts[i] : targets.starts[i + 1]].tobytes() for i in range(most)
-    }
-    return len(texts) if 10 * len(texts) <= most else 0
+    count = min(len(targets), 20_000)
+    distinct = len(set(_contents(targets, count)))
+    return distinct if 10 * distinct <= count else 0
 
 
 def loss_of_guessing(targets: Sequences, size: int, smoothing: float = 0.0) -> float:
