@@ -152,8 +152,9 @@ def test_torchrun_resumes_after_a_death_and_saves_the_state_at_a_signal(
     """A process that dies ends the others; after the restart, a signal stops all of them."""
     out = tmp_path / "out"
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             "--max-restarts", "1", "-m", "zoo", "train", "rnnsearch-tiny", "--data",
-             f"{parallel}:en-de", *PLAIN, "--steps", "100000", "--out", str(out)]  # fmt: skip
+             "--log-dir", str(tmp_path / "logs"), "--max-restarts", "1", "-m", "zoo", "train",
+             "rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps", "100000", "--out",
+             str(out)]  # fmt: skip
 
     def saved() -> list[int]:
         return sorted(int(state.name) for state in tmp_path.glob("out.run/states/[0-9]*"))
