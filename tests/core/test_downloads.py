@@ -1,5 +1,6 @@
 """`zoo data get` and `zoo data show`; downloads come from a server on loopback."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -230,6 +231,17 @@ def test_addresses_and_paths_are_checked(
         address(download)
     monkeypatch.delenv(MIRROR)
     assert address(download) == "https://example.org/plain.txt"
+
+
+def test_a_full_disk_is_named(server: Server, tmp_path: Path) -> None:
+    """The system names no file in the error of writing to an open one."""
+
+    def full(file: str, done: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as raised:
+        fetch(declared(server, "/plain.txt"), tmp_path, full)
+    assert raised.value.filename == str(tmp_path / "corpus" / "plain.txt")
 
 
 def test_an_unreachable_server_is_an_error_in_one_line(

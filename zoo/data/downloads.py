@@ -24,6 +24,7 @@ from zoo.errors import (
     IntegrityError,
     NotFoundError,
     UnavailableError,
+    naming_full_disk,
     wrong_network,
 )
 from zoo.files import whole_file
@@ -79,7 +80,7 @@ def fetch(
         raise DataError(f"cannot download {download.file!r}", "it is not below the folder")
     file.parent.mkdir(parents=True, exist_ok=True)
     packed = file.with_name(f".{file.name}.download{_suffix(download.url)}")
-    with FileLock(file.with_name(f".{file.name}.lock")):
+    with FileLock(file.with_name(f".{file.name}.lock")), naming_full_disk(file):
         if is_present(download, folder):
             return True
         if accept_changed:  # what was left may be the beginning of another file
