@@ -228,7 +228,7 @@ def test_processes_agree_on_the_precision_that_the_first_chose(
     trained: Train, parallel: Path, tmp_path: Path
 ) -> None:
     given = ("rnnsearch-tiny", "--data", f"{parallel}:en-de", *PLAIN, "--steps", 3, "--out")
-    output = trained(2, *given, tmp_path / "x", "--precision", "auto")
+    output = trained(2, *given, tmp_path / "x", "--set", "precision=auto")
     assert output.count(" ms in float32, ") == 1
     run = json.loads((tmp_path / "x.run" / "run.json").read_text())
     assert run["recipe"]["precision"] in ("float32", "bf16")
