@@ -381,6 +381,22 @@ def test_the_summary_says_which_weights_a_score_has_selected(
     assert line in summary.lines()
 
 
+def test_the_pairs_to_score_next_are_not_those_that_were_trained_on(
+    parallel: Path, tmp_path: Path, run: Callable[..., Result]
+) -> None:
+    """With --validation, the command scored the training pairs."""
+    held_out = tsv(tmp_path / "held out.tsv", [("the cat runs .", "das Katze rennt .")] * 3)
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              validation=held_out, settings=TINY, steps=1)  # fmt: skip
+    with begin(request) as session:
+        session.run()
+        _, evaluate, _ = summarize(session).commands
+    done = run(*shlex.split(evaluate)[1:])
+    assert done.exit_code == 0, done.output
+    assert "held out.tsv, all: 3 sentences" in done.output
+    assert "what it was trained on" not in done.output
+
+
 def test_a_run_on_one_pair_suggests_commands_that_work(
     tmp_path: Path, run: Callable[..., Result]
 ) -> None:

@@ -127,10 +127,13 @@ def next_commands(out: Path, data: TrainingData, plan: Plan) -> tuple[str, ...]:
         text = text[:80]  # not of a file's name, nor of JSON
     splits = data.dataset.splits
     validated = bool(held_out) and "validation" in splits
-    split = " --split validation" if validated and "test" not in splits else ""
+    # All pairs of files were trained on, if other data validates.
+    to_score = plan.data if "test" in splits else plan.validation or plan.data
+    own = to_score == plan.data
+    split = " --split validation" if own and validated and "test" not in splits else ""
     folder = shlex.quote(from_here(out))
     score: tuple[str, ...] = (
-        f"zoo eval {folder} --data {shlex.quote(from_here(plan.data))}{split}",
+        f"zoo eval {folder} --data {shlex.quote(from_here(to_score))}{split}",
     )
     if validated and plan.limit is not None and "all" in splits:
         score = ()  # of all pairs of the files, others are held out
