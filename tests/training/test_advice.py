@@ -219,7 +219,7 @@ def test_a_run_that_learned_nothing_is_told(parallel: Path, tmp_path: Path) -> N
 def test_a_smoothed_loss_is_not_compared_with_that_of_guessing_without(
     parallel: Path, tmp_path: Path
 ) -> None:
-    """Without validation pairs, a run was said to have learned nothing when it knew all targets."""
+    """Without validation pairs, a run that knew all targets was said to have learned nothing."""
     request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
                               settings={**TINY, "label_smoothing": 0.3}, steps=600)  # fmt: skip
     with begin(request) as session:

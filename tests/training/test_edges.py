@@ -30,7 +30,7 @@ from zoo.training.minimum_risk import MinimumRisk
 from zoo.training.plan import make_plan
 from zoo.training.recipe_layers import read_recipe
 from zoo.training.request import TrainingRequest
-from zoo.training.session import begin
+from zoo.training.session import begin, resume
 from zoo.training.training_batch import TrainingBatch
 
 TINY = {"dim": 16, "heads": 2, "feedforward_dim": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -88,7 +88,7 @@ def test_changed_validation_data_is_refused_on_resume(corpus: Path) -> None:
 
 
 def test_validation_data_without_a_pair_to_use_is_refused(corpus: Path) -> None:
-    """The run was not validated; a tuned one asked for the --validation that was given."""
+    """The run was not validated; a tuned one asked for --validation, which was given."""
     other = corpus.parent / "other.tsv"
     other.write_text("the dog\t\n" + "the " * 300 + "\tthe\n")
     expected = (
@@ -101,6 +101,26 @@ def test_validation_data_without_a_pair_to_use_is_refused(corpus: Path) -> None:
                             from_=corpus.parent / "parent", steps=1)  # fmt: skip
     with pytest.raises(DataError, match="can be used for validation"):
         begin(tuned)
+
+
+def test_a_recipe_that_was_changed_in_the_run_folder_is_noted_on_resume(corpus: Path) -> None:
+    """The change had no effect, and was overwritten, without a word."""
+    settings = {"freeze": ["encoder*"], "objective": [{"name": "r_drop", "alpha": 1.0}]}
+    run(request(corpus, steps=1, settings=settings))
+    file = corpus.parent / "out.run" / "recipe.toml"
+    with resume(corpus.parent / "out", steps=2) as session:
+        assert not session.notes
+        session.run()
+    text = file.read_text()
+    changed = text.replace("learning_rate = 0", "learning_rate = 1").replace("heads = 2", "heads=4")
+    file.write_text(changed.replace("steps = 2", "steps = 2026-11-30"))
+    with resume(corpus.parent / "out") as session:
+        (note,) = session.notes
+    assert note.startswith("heads, learning_rate, steps of recipe.toml changed since the run began")
+    assert file.read_text() == text
+    file.write_text("learning_rate = [")
+    with resume(corpus.parent / "out") as session:
+        assert not session.notes
 
 
 def test_removed_best_weights_are_not_replaced_by_others(corpus: Path) -> None:

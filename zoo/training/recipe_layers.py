@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import ConfigError
+from zoo.registry.recipe import toml_value
 from zoo.registry.registry import Registry
 
 TOTALS = ("steps", "epochs", "minutes")
@@ -68,3 +69,28 @@ def update(recipe: dict[str, Any], values: Mapping[str, Any]) -> None:
     if values.get("select") == "last":
         recipe.pop("patience", None)
     recipe.update(values)
+
+
+def notes_of_changes(file: Path, run: Mapping[str, Any]) -> list[str]:
+    """Return a note if values of a run's recipe file, which a resumed run does not read, differ.
+
+    `run` is its description, with the keys `recipe` and `config`.
+    """
+    try:
+        values = read_recipe(file)
+    except ConfigError:
+        return []
+    sides = (values.pop("config", {}), run["config"]), (values, run["recipe"])
+    changed = [
+        name
+        for given, own in sides
+        for name, value in given.items()
+        if name in own and value != tomllib.loads(f"own = {toml_value(own[name])}")["own"]
+    ]
+    if not changed:
+        return []
+    return [
+        f"{', '.join(changed)} of {file.name} changed since the run began, which has no effect: "
+        "--resume keeps the run's recipe. Give new totals with --steps, --epochs or --minutes, and "
+        "other values to a new run"
+    ]

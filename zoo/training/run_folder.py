@@ -45,7 +45,7 @@ from zoo.files import (
 from zoo.registry.records import read_metrics
 from zoo.registry.registry import Registry
 
-FORMAT = 2
+FORMAT, RECIPE = 2, "recipe.toml"
 KEYS: Mapping[str, Any] = {
     "id": str, "model": str, "architecture": str, "data": str, "fingerprint": str, "config": dict,
     "recipe": dict, "limit": int | None, "validation": str | None,
@@ -134,7 +134,7 @@ class RunFolder:
             _write_tokenizer(part / "source.tokenizer.json", source, registry)
             if target is not source:
                 _write_tokenizer(part / "target.tokenizer.json", target, registry)
-            (part / "recipe.toml").write_text(recipe, encoding="utf-8")
+            (part / RECIPE).write_text(recipe, encoding="utf-8")
             write_json(part / RUN, {"format": FORMAT, "id": uuid.uuid4().hex, **description})
         self.acquire()
 
@@ -220,7 +220,7 @@ class RunFolder:
             values = {"format": FORMAT, "id": self.id, **description}
             text = json.dumps(values, indent=2, ensure_ascii=False)
             replace_file(self.path / RUN, text + "\n")
-            replace_file(self.path / "recipe.toml", recipe)
+            replace_file(self.path / RECIPE, recipe)
 
     def tokenizers(self, registry: Registry) -> tuple[Tokenizer, Tokenizer]:
         """Return the tokenizers of source and target, which may be one and the same."""

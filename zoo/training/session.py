@@ -41,9 +41,9 @@ from zoo.training.plan import Plan, training_data
 from zoo.training.precision import PrecisionChoice, choose_precision
 from zoo.training.process_group import ProcessGroup, join_process_group, was_restarted
 from zoo.training.reading import about_of, source_words
-from zoo.training.recipe_layers import TOTALS
+from zoo.training.recipe_layers import TOTALS, notes_of_changes
 from zoo.training.request import TrainingRequest
-from zoo.training.run_folder import RunFolder
+from zoo.training.run_folder import RECIPE, RunFolder
 from zoo.training.trainer import Trainer
 from zoo.training.tuning_record import (
     TuningRecord,
@@ -261,7 +261,7 @@ def resume(
         values = description | {"recipe": description["recipe"] | totals}
         plan = read_plan(registry, values, {"data": data, "validation": validation})
         with explain_failures(0, plan.recipe, group, folder.path):
-            repairs = folder.repair()
+            repairs = folder.repair() + notes_of_changes(folder.path / RECIPE, description)
             if group.is_first:
                 folder.check_replaceable()
             read = load_data(registry, plan, folder.tokenizers(registry))
