@@ -24,6 +24,7 @@ from zoo.training.advice import (
     early_warnings,
     late_warnings,
     loss_of_guessing,
+    of_rising_loss,
     planned_updates,
     rare_tokens,
     rising,
@@ -245,6 +246,20 @@ def test_a_run_of_little_time_is_told(parallel: Path, tmp_path: Path) -> None:
     with begin(request) as session:
         session.run()
         assert any("give the run more time" in text for text in summarize(session).warnings)
+
+
+def test_a_run_whose_rate_is_far_too_high_does_not_overfit(parallel: Path, tmp_path: Path) -> None:
+    """Of a loss of 571 it was said that the model overfits, and more dropout was advised."""
+    request = TrainingRequest("rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "a",
+                              settings={**TINY, "learning_rate": 50.0}, steps=5)  # fmt: skip
+    with begin(request) as session:
+        plan, data = session.trainer.plan, session.trainer.data
+    losses = [571.0, 800.0, 900.0, 1331.0]
+    metrics = [{"step": n, "validation_loss": loss} for n, loss in enumerate(losses)]
+    (warning,) = late_warnings(plan, data, 1000, metrics)
+    assert "learned nothing from the sources. Try a lower --set learning_rate than 50" in warning
+    assert of_rising_loss(losses, data).endswith("571.000: the learning rate may be too high")
+    assert of_rising_loss([0.5, 0.9], data).endswith("from 0.500: the model overfits")
 
 
 def test_an_overfitted_run_is_told(parallel: Path, tmp_path: Path) -> None:

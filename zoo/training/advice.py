@@ -17,6 +17,7 @@ from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
 from zoo.training.auto import STOPPED_BY
 from zoo.training.data import TrainingData
+from zoo.training.failures import calmer
 from zoo.training.plan import Plan
 from zoo.training.schedule import FIXED_WARMUP
 from zoo.training.text_faults import FEW_PAIRS, faults_of_texts
@@ -252,6 +253,15 @@ def rising(losses: Sequence[float]) -> bool:
     return bool(risen) and risen[-1] and not any(risen[:-1])
 
 
+def of_rising_loss(losses: Sequence[float], data: TrainingData) -> str:
+    """Return what it says that the loss of validations has risen."""
+    best = min(losses)
+    guessing = loss_of_guessing(data.corpus.target, data.target_tokenizer.size)
+    overfits = best <= SAME_LOSS * guessing
+    why = "the model overfits" if overfits else "the learning rate may be too high"
+    return f"the validation loss has risen from {best:.3f}: {why}"
+
+
 def late_warnings(
     plan: Plan, data: TrainingData, updates: int, metrics: Sequence[Mapping[str, Any]]
 ) -> list[str]:
@@ -273,13 +283,15 @@ def late_warnings(
         warnings.append(f"{_few(updates, 'update')}: give the run more time")
     loss, smoothing = (min(losses), 0.0) if losses else _loss_of_training(recipe, metrics)
     guessing = loss_of_guessing(data.corpus.target, data.target_tokenizer.size, smoothing)
+    rose = bool(losses) and losses[-1] > 1.05 * min(losses)
     if loss > SAME_LOSS * guessing and guessing > 0.1:
         below = "hardly" if loss < guessing else "not"
         warnings.append(
             f"the loss, {loss:.2f}, is {below} below that of guessing tokens by their frequency, "
             f"{guessing:.2f}: the model has learned nothing from the sources"
+            + (f". {calmer(recipe)}" if rose else "")
         )
-    if recipe.select == "last" and losses and losses[-1] > 1.05 * min(losses):
+    elif rose and recipe.select == "last":
         warnings.append(
             f"the validation loss rose from {min(losses):.2f} to {losses[-1]:.2f}: the model "
             "overfits. Set select = loss and patience = 5, more dropout, or give more data"

@@ -41,11 +41,11 @@ def not_finite(
         )
     saved = "the last saved state is unchanged" if folder.saved_states() else ""
     why = "; ".join(filter(None, [batch, saved]))
-    return NotFiniteError(f"{what} at update {step:,}", why, _calmer(recipe))
+    return NotFiniteError(f"{what} at update {step:,}", why, calmer(recipe))
 
 
-def _calmer(recipe: Recipe) -> str:
-    """Return the settings of a recipe that keep weights finite, with their values."""
+def calmer(recipe: Recipe) -> str:
+    """Return the settings of a recipe that make smaller updates, with their values."""
     schedule = name_of(recipe.schedule)
     rate = "factor" if schedule == "noam" else "learning_rate"
     ways = [f"a lower --set {rate} than {getattr(recipe, rate):g}"]

@@ -18,7 +18,7 @@ from zoo.nn.contract import Seq2Seq
 from zoo.registry.events import Event, Note, Report, Stopped, Validation
 from zoo.registry.open_shelf import name_of
 from zoo.registry.recipe import Recipe
-from zoo.training.advice import rising
+from zoo.training.advice import of_rising_loss, rising
 from zoo.training.averaging import AveragedWeights
 from zoo.training.callbacks import Callbacks
 from zoo.training.data import TrainingData
@@ -328,8 +328,7 @@ class Trainer:
         yield event
         losses = [r["validation_loss"] for r in self.folder.metrics() if "validation_loss" in r]
         if recipe.select == "last" and rising(losses):
-            text = f"the validation loss has risen from {min(losses):.3f}: the model overfits"
-            yield Note(state.step, text)
+            yield Note(state.step, of_rising_loss(losses, self.data))
         count = state.not_improved
         over = self.fraction_done() >= 1
         if state.begin_cooldown(recipe):
