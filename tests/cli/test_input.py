@@ -189,6 +189,27 @@ def test_a_byte_order_mark_is_no_text_and_a_file_may_be_compressed(
     assert (tmp_path / "out.fr").read_text(encoding="utf-8") == wanted
 
 
+def test_a_dash_names_standard_input(run: Run, tmp_path: Path) -> None:
+    name = "rnnsearch-tiny.numbers-en-fr"
+    done = run("translate", name, "--input", "-", input="four\n")
+    assert done.stdout == "quatre\n"
+    shard = run("translate", name, "--input", "-", "--out", tmp_path / "out", "--shard", "1/1")
+    assert "--shard needs --input and --out" in shard.stderr
+
+
+def test_a_current_folder_that_was_removed_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    done = run("translate", "rnnsearch-tiny.numbers-en-fr", "four")
+    assert done.exit_code == 1
+    (line,) = done.output.splitlines()
+    assert "Change to another, as it may have been removed" in line
+
+
 def test_a_long_cell_is_refused_with_advice(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "long.csv"
     file.write_text(f"source,target\n{'a ' * 70_000},b\n")

@@ -127,6 +127,7 @@ class Commands(Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
+            _check_folder()
             ctx.obj = read_settings(self.commands)
             ctx.default_map = ctx.obj.defaults
             with hub_warnings():
@@ -168,6 +169,21 @@ class Commands(Group):
 
     def _all(self) -> Shelf[click.Command]:
         return plugins.commands_of(installed(), frozenset(self.commands.items()))
+
+
+def _check_folder() -> None:
+    """Check that the current folder exists: without it, torch ends the process.
+
+    Raises:
+        ClickException: it was removed.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise click.ClickException(
+            f"the current folder cannot be read: {error.strerror}. Change to another, as it may "
+            "have been removed"
+        ) from None
 
 
 def _left_out() -> str:

@@ -94,7 +94,8 @@ def shows_progress() -> bool:
 DESCRIPTOR = re.compile(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/(\d+)")
 """The names of files that are open already, such as standard output."""
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-STANDARD_OUTPUT = Path("-")
+STANDARD_STREAM = Path("-")
+"""What names standard input to read from, and standard output to write to."""
 
 
 def is_stream(file: Path) -> bool:
@@ -106,7 +107,7 @@ def is_stream(file: Path) -> bool:
 
 def _descriptor(file: Path) -> int | None:
     """Return the number of the open file that a name is of; None for another name."""
-    if file == STANDARD_OUTPUT:
+    if file == STANDARD_STREAM:
         return 1
     named = DESCRIPTOR.fullmatch(os.path.abspath(file))
     return None if named is None else int(named[2] or {"out": 1, "err": 2}[named[1]])

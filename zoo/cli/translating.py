@@ -34,6 +34,7 @@ from zoo.cli.options import (
     target_lang_option,
 )
 from zoo.cli.output import (
+    STANDARD_STREAM,
     check_writable,
     loaded_registry,
     make_folder_of,
@@ -110,6 +111,8 @@ def translate(
     """
     if text and source:
         raise click.UsageError("give TEXT or --input, not both")
+    if source == STANDARD_STREAM:
+        source = None
     if shard is not None and (source is None or out is None):
         raise click.UsageError("--shard needs --input and --out")
     wanted = None if shard is None else Shard.parse(shard)
