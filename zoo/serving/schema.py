@@ -208,7 +208,7 @@ class LibreTranslateRequest(BaseModel):
     q: str | Texts
     source: str = Field("auto", min_length=1, max_length=100)
     target: str = Field(min_length=1, max_length=100)
-    format: Literal["text", "html"] | None = None
+    format: Literal["text", "html", ""] | None = None  # empty: text, as in LibreTranslate
     alternatives: Whole = Field(0, ge=0, le=MOST_BEAM - 1)
     api_key: str | None = None
 
