@@ -12,9 +12,10 @@ from click.testing import Result
 
 import zoo
 from tests.hub.server import Server
+from tests.interop import opennmt_layout, test_fairseq, test_joeynmt
 from tests.interop.huggingface import marian
 from tests.interop.marian_folder import write
-from zoo.errors import HubError, HubWarning, IntegrityError
+from zoo.errors import HubError, HubWarning, IntegrityError, NotOursError
 from zoo.interop.locate import locate
 
 ADDRESS = "hf://them/opus"
@@ -85,6 +86,45 @@ def test_a_vocabulary_that_only_the_settings_name_is_pulled(
     (folder / "model.npz.decoder.yml").write_text(decoder)
     server.put("them/opus", folder)
     assert zoo.load(ADDRESS).translate("w2 w3", max_length=6)
+
+
+def fairseq(folder: Path) -> None:
+    test_fairseq.transformer(folder)
+
+
+def joeynmt(folder: Path) -> None:
+    network = test_joeynmt.JoeyTransformer({})
+    test_joeynmt.write(folder, network.state(), test_joeynmt.transformer(layer_norm="post"))
+
+
+def opennmt(folder: Path) -> None:
+    state = opennmt_layout.Transformer({}).state()
+    opennmt_layout.write(folder, state, opennmt_layout.TRANSFORMER, apart=True)
+
+
+@pytest.mark.parametrize("write", [fairseq, joeynmt, opennmt])
+def test_weights_that_alone_name_their_project_are_pulled(
+    write: Callable[[Path], None], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were said not to be opened, which a folder's are."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "zoo"))
+    folder = tmp_path / "opus"
+    folder.mkdir()
+    write(folder)
+    (folder / "README.md").write_text("text\n")
+    server.put("them/opus", folder)
+    assert zoo.load(ADDRESS).checkpoint.architecture == "transformer"
+
+
+def test_pickles_beside_settings_of_something_else_are_not_pulled(
+    foreign: Path, server: Server
+) -> None:
+    (foreign / "config.json").write_text('{"model_type": "looms"}')
+    (foreign / "weights.pt").write_bytes(b"a pickle")
+    server.put("them/opus", foreign)
+    with pytest.raises(NotOursError):
+        zoo.load(ADDRESS)
+    assert "weights.pt" not in " ".join(server.requests())
 
 
 def test_a_new_commit_is_converted_anew(foreign: Path, server: Server, tmp_path: Path) -> None:

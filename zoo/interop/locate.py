@@ -55,7 +55,10 @@ SMALL = 20_000_000
 """The most bytes of a file that is downloaded before the format is known."""
 
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".ckpt", ".h5", ".msgpack", ".onnx")
-"""Files that are downloaded only once the format is known."""
+"""Files that are downloaded only once the format is known, or to know it."""
+
+ALONE = (".pt", ".ckpt")
+"""Weights of projects that no smaller file names: fairseq's, JoeyNMT's and OpenNMT-py's."""
 
 
 def locate(
@@ -181,13 +184,8 @@ def _foreign_repository(
         if where.local(pinned) is not None:  # else its files have been removed from the cache
             where.record(address, listing.commit)
         return kept
-    small = {n: d for n, d in listing.files.items() if _is_small(n, d)}
-    patterns = chain.from_iterable(
-        each_importer(registry, registry.importers, lambda one: one.files).values()
-    )
-    few = _matching(small, [*patterns, *STATEMENTS])
-    pulled = hub.pull_files(pinned, few, registry, lambda _: None, progress)
-    if pulled is None or is_checkpoint(pulled) or not formats_of(Source(pulled), registry):
+    pulled = _pull_to_recognize(pinned, listing.files, registry, on_pull, progress)
+    if pulled is None:
         return None
     format = recognize(Source(pulled), registry)
     importer = importer_of(format, registry)
@@ -199,6 +197,29 @@ def _foreign_repository(
     where.record(address, listing.commit)
     name = _name(address, listing.commit)
     return _converted(Source(pulled), name, format, registry, str(address))
+
+
+def _pull_to_recognize(
+    pinned: Address,
+    files: Mapping[str, FileDigest],
+    registry: Registry,
+    on_pull: Callable[[hub.Pulling], None] | None,
+    progress: Progress | None,
+) -> Path | None:
+    """Return the folder with the files that say of which format a repository is.
+
+    They are small, or weights if these alone may say it. None if it is of no format.
+    """
+    of_importers = each_importer(registry, registry.importers, lambda one: one.files).values()
+    known = _matching(files, [*chain.from_iterable(of_importers), *STATEMENTS])
+    small = {name: digest for name, digest in known.items() if _is_small(name, digest)}
+    alone = {name: digest for name, digest in known.items() if name.endswith(ALONE)}
+    pulled = hub.pull_files(pinned, small, registry, lambda _: None, progress)
+    if pulled is not None and is_checkpoint(pulled):
+        return None
+    if (pulled is None or not formats_of(Source(pulled), registry)) and CONFIG not in files:
+        pulled = hub.pull_files(pinned, alone, registry, on_pull, progress)
+    return pulled if pulled is not None and formats_of(Source(pulled), registry) else None
 
 
 def _is_small(name: str, digest: FileDigest) -> bool:
