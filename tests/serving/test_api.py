@@ -372,6 +372,10 @@ def test_libretranslate_clients_work(server: Running, run: Callable[..., Result]
     nulls = {"q": TEXTS[0], "source": "en", "target": "de", "format": None, "api_key": None}
     for asked in (nulls, {**nulls, "format": "", "api_key": ""}):
         assert server.send("/translate", asked).json["translatedText"] == wanted
+    same = {"q": ["<b>one", "two"], "source": "en", "target": "en", "alternatives": 1}
+    for changed in ({}, {"format": "html"}, {"source": "auto"}):
+        answer = server.send("/translate", same | changed)
+        assert answer.json["translatedText"] == same["q"], "it is in this language"
     wrong = {"q": "a", "source": "en", "target": "de", "format": "pdf"}
     assert server.send("/translate", wrong).status == 400
 

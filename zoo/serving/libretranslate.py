@@ -164,6 +164,10 @@ class LibreTranslate:
             if not language:  # an empty text has no language, and an empty translation
                 continue
             rows = [number for number, one in enumerate(sources) if one == language]
+            if language == target and self._stays(language):
+                for number in rows:
+                    made[number] = {"text": texts[number], "alternatives": []}
+                continue
             served, languages = self._served(language, target)
             chosen = {**options, "beam": max(options["beam"], served.beam)} if options else {}
             translations = await self.service.translate(
@@ -172,6 +176,12 @@ class LibreTranslate:
             for number, one in zip(rows, translations, strict=True):
                 made[number] = json.loads(one)
         return made
+
+    def _stays(self, language: str) -> bool:
+        """Return whether a text stays as it is if this language is its source and its target."""
+        checkpoints = self.service.checkpoints
+        known = {code for one in checkpoints.values() for side in one.languages for code in side}
+        return language in known and language not in checkpoints.offered.get(language, ())
 
     def _served(self, source: str, target: str) -> tuple[Served, tuple[str, str]]:
         translating = self.service.checkpoints.translating(source, target)
