@@ -375,10 +375,15 @@ def test_paths_below_the_current_folder_are_shown_as_typed(
     assert from_here(folder / "runs") == str(folder / "runs")
 
 
+@pytest.mark.parametrize(
+    ("average_last", "what"),
+    [(1, "the weights after"), (2, "the mean of the weights that were kept until")],
+)
 def test_the_summary_says_which_weights_a_score_has_selected(
-    parallel: Path, tmp_path: Path
+    average_last: int, what: str, parallel: Path, tmp_path: Path
 ) -> None:
-    settings = {**TINY, "select": "chrf", "validate_every": 2, "bleu_sentences": 3}
+    settings = {**TINY, "select": "chrf", "validate_every": 2, "bleu_sentences": 3,
+                "average_last": average_last}  # fmt: skip
     request = TrainingRequest(
         "rnnsearch-tiny", f"{parallel}:en-de", tmp_path / "out", settings=settings, steps=6
     )
@@ -392,7 +397,7 @@ def test_the_summary_says_which_weights_a_score_has_selected(
         for record in training["curve"]
         if record["step"] == training["released"] and "validation_loss" in record
     )
-    line = f"Released: the weights after update {training['released']}, with chrf {best:.1f}"
+    line = f"Released: {what} update {training['released']}, with chrf {best:.1f}"
     assert line in summary.lines()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import counted
+from zoo.registry.recipe import Recipe
 from zoo.training.advice import late_warnings
 from zoo.training.data import TrainingData
 from zoo.training.held_out import HeldOutScores
@@ -99,16 +100,19 @@ def summarize(session: Session) -> Summary:
         (*late_warnings(plan, data, state.step, metrics), *session.warnings),
         next_commands(trainer.folder.out, data, plan),
         tuple(describe(compared) for compared in session.compared),
-        _released(plan.recipe.select, state.best_step, validations),
+        _released(plan.recipe, state.best_step, validations),
     )
 
 
-def _released(select: str, step: int, validations: Sequence[Mapping[str, Any]]) -> str:
+def _released(recipe: Recipe, step: int, validations: Sequence[Mapping[str, Any]]) -> str:
     """Return which weights were released, if `select` names a score and not the loss."""
+    select, mean, share = recipe.select, recipe.average_last > 1, recipe.parent_share
     for record in validations:
         score = {**record, **record.get("scores", {})}.get(select)
         if record["step"] == step and score is not None and select != "loss":
-            return f"Released: the weights after update {step:,}, with {select} {score:.1f}"
+            what = "the mean of the weights that were kept until" if mean else "the weights after"
+            mixed = f" and {share:g} of the first weights" if share else ""
+            return f"Released: {what} update {step:,}{mixed}, with {select} {score:.1f}"
     return ""
 
 
