@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import Result
@@ -579,10 +580,7 @@ def test_a_signal_saves_the_run_and_ends_it(
 def test_a_run_whose_reader_has_ended_saves_its_state(
     error: BaseException, run: Run, tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*rest: object, **more: object) -> None:
-        raise error
-
-    monkeypatch.setattr("zoo.cli.training_display.print_json", fail)
+    monkeypatch.setattr("zoo.cli.training_display.print_json", Mock(side_effect=error))
     done = run("train", "rnnsearch-tiny", "--data", data, "--out", tmp_path / "out",
                "--steps", 1000, "--json", *SETTINGS)  # fmt: skip
     assert done.exit_code == 1
@@ -638,10 +636,7 @@ def test_a_cache_below_a_folder_that_cannot_be_made_is_named_with_its_variable(
 def test_a_limit_of_the_system_is_no_fault_of_the_zoo(
     error: Exception, expected: str, run: Run, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*rest: object, **more: object) -> None:
-        raise error
-
-    monkeypatch.setattr("zoo.cli.translating.load_translator", fail)
+    monkeypatch.setattr("zoo.cli.translating.load_translator", Mock(side_effect=error))
     failed(run("translate", checkpoint, "a"), expected)
 
 

@@ -217,8 +217,11 @@ def _pull_to_recognize(
     pulled = hub.pull_files(pinned, small, registry, lambda _: None, progress)
     if pulled is not None and is_checkpoint(pulled):
         return None
-    if (pulled is None or not formats_of(Source(pulled), registry)) and CONFIG not in files:
-        pulled = hub.pull_files(pinned, alone, registry, on_pull, progress)
+    if pulled is not None and formats_of(Source(pulled), registry):
+        return pulled
+    if CONFIG in files:
+        return None
+    pulled = hub.pull_files(pinned, alone, registry, on_pull, progress)
     return pulled if pulled is not None and formats_of(Source(pulled), registry) else None
 
 
