@@ -56,6 +56,17 @@ def test_bf16_without_fast_instructions_for_it(
         assert has_warned is (slow and precision == "bf16")
 
 
+def test_an_update_of_more_batches_than_an_epoch_has(tmp_path: Path, parallel: Path) -> None:
+    def warned(batches: int) -> list[str]:
+        settings = {"recipe.batch_sentences": 8, "recipe.accumulate": batches}
+        texts = warnings_of(tmp_path, f"{parallel}:en-de", **settings)
+        return [text for text in texts if "(accumulate)" in text]
+
+    assert warned(2) == []
+    (warning,) = warned(1000)
+    assert warning.startswith("an update has 1,000 batches (accumulate), and an epoch only ")
+
+
 def test_the_loss_of_guessing_matches_its_definition() -> None:
     targets = [[BEGIN, 5, 5, 6, END], [BEGIN, 7, END]]
     counts = Counter(token for target in targets for token in target[1:])

@@ -12,6 +12,7 @@ import click
 from zoo.cli.completion import complete_data, complete_model
 from zoo.cli.options import (
     Group,
+    check_contradictions,
     device_option,
     json_option,
     limit_option,
@@ -59,6 +60,7 @@ def train(
     from zoo.training.session import begin
 
     values = parse_settings(settings)
+    check_contradictions(values, {"precision": precision})
     if precision is not None:
         values["recipe.precision"] = precision
     with tempfile.TemporaryDirectory() as folder:

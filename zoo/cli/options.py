@@ -120,3 +120,17 @@ training_precision_option = click.option(
     "--precision", type=click.Choice(["float32", "bf16", "auto"]),
     help="Precision of matrix products; auto times both.",
 )  # fmt: skip
+
+
+def check_contradictions(settings: dict[str, Any], options: dict[str, Any]) -> None:
+    """Make sure that no option of the recipe is another value than the setting of its name.
+
+    Raises:
+        UsageError: one is.
+    """
+    for key, value in settings.items():
+        option = options.get(name := key.removeprefix("recipe."))
+        if option not in (None, value):
+            raise click.UsageError(
+                f"--{name} is {option}, and --set {key} is {value}: leave out one"
+            )

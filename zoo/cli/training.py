@@ -21,6 +21,7 @@ from zoo.cli.completion import complete_checkpoint, complete_data, complete_mode
 from zoo.cli.kernels import note_outdated_kernels
 from zoo.cli.options import (
     Number,
+    check_contradictions,
     device_option,
     json_option,
     limit_option,
@@ -139,7 +140,7 @@ def train(
                 chosen |= {"recipe.freeze": freeze} if freeze else {}
                 values = parse_settings(settings)
                 beside = {key: options[key] for key in (*TOTALS, "seed")}
-                _check_contradictions(values, {**beside, **speed, "freeze": [*freeze] or None})
+                check_contradictions(values, {**beside, **speed, "freeze": [*freeze] or None})
                 values |= chosen
                 options["from_"] = options["from_"] and checkpoint_of(options["from_"], registry)
                 request = TrainingRequest(model or "", data, out, settings=values, **options)
@@ -203,20 +204,6 @@ def _check_arguments(
     given += ["MODEL"] * bool(model) + ["--set"] * bool(settings)
     if given:
         raise click.UsageError(f"--resume keeps the run's settings: leave out {', '.join(given)}")
-
-
-def _check_contradictions(settings: dict[str, Any], options: dict[str, Any]) -> None:
-    """Make sure that no option of the recipe is another value than the setting of its name.
-
-    Raises:
-        UsageError: one is.
-    """
-    for key, value in settings.items():
-        option = options.get(name := key.removeprefix("recipe."))
-        if option not in (None, value):
-            raise click.UsageError(
-                f"--{name} is {option}, and --set {key} is {value}: leave out one"
-            )
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def early_warnings(plan: Plan, data: TrainingData, batches: int, device: str = "
         device: the kind that the model is on.
     """
     recipe, pairs = plan.recipe, len(data.corpus)
-    warnings = _slow_precision(recipe, device)
+    warnings = _slow_precision(recipe, device) + _cut_updates(recipe, batches)
     if pairs < FEW_PAIRS:
         advice = "Add pairs" if plan.parent else "Add pairs, or fine-tune a checkpoint"
         warnings.append(
@@ -116,6 +116,16 @@ def _slow_precision(recipe: Recipe, device: str) -> list[str]:
     return [
         "this processor has no fast instructions for bf16: an update takes longer than in float32. "
         "Leave out --precision bf16, or give --precision auto"
+    ]
+
+
+def _cut_updates(recipe: Recipe, batches: int) -> list[str]:
+    """Return a warning if an epoch ends before an update has all of its batches."""
+    if recipe.accumulate <= batches:
+        return []
+    return [
+        f"an update has {recipe.accumulate:,} batches (accumulate), and an epoch only {batches:,}: "
+        "it is one smaller update. Lower accumulate, or the size of the batches"
     ]
 
 
