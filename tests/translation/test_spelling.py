@@ -13,8 +13,8 @@ from tests.external_plugins.journey import TOP
 from zoo.cli import cli
 from zoo.translation.garbled_names import garbled_names
 from zoo.translation.lost_items import items_of
+from zoo.translation.scripts import without_stop
 from zoo.translation.spelling import UNREAD, Spelling, accented_words, spelled
-from zoo.translation.translation import without_stop
 from zoo.translation.typed_words import indices_of
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"

@@ -7,12 +7,13 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-_LETTERS = r"[^\W\d_]+(?:-[^\W\d_]+)*"
-WORD = re.compile(_LETTERS)
-WORDS = re.compile(rf"(?<![\w.@#-]){_LETTERS}(?:[ \u00a0]{_LETTERS})+(?![\w@])")
+from zoo.translation.scripts import LETTERS
+
+WORD = re.compile(rf"{LETTERS}(?:-{LETTERS})*")
+WORDS = re.compile(rf"(?<![\w.@#-]){WORD.pattern}(?:[ \u00a0]{WORD.pattern})+(?![\w@])")
 """Words with single spaces between them."""
 
-MAY_BE_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-Ֆ]")
+MAY_BE_NAME = re.compile(r"[A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-ՖḀ-ỿ]\S{0,64}[ \u00a0][A-ZÀ-ÖØ-ÞĀ-ɏͰ-ϿЀ-ӿԱ-ՖḀ-ỿ]")
 """Two words that may both have a capital: most texts have none."""
 
 OWN_LETTERS = {"en": "", "fr": "àâæçéèêîôœùûÀÂÆÇÉÈÊÎÔŒÙÛ"}

@@ -7,12 +7,11 @@ import re
 from collections.abc import Sequence
 
 from zoo.translation.long_texts import Count
+from zoo.translation.scripts import CLAUSE, STOP
 from zoo.translation.sentences import Piece
 
 # A clause of a language without spaces is a word here; only its marks end it.
 WORD = re.compile(r"(\s*)([^\s、，；：]+[、，；：]*|[、，；：]+)")
-CLAUSE = re.compile(r"[,;:،、，；：]$")
-STOP = re.compile(r"[.!?…。！？]$")
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff]"
 )

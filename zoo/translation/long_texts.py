@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from zoo.translation.scripts import CLAUSES, OTHER_CLAUSES, OTHER_STOPS, STOPS
 from zoo.translation.sentences import Piece
 from zoo.translation.translation import Translation
 
 # Boundaries at which a text may be split, the best first: of sentences, of clauses, of words.
 # Chinese and Japanese have no space after a full stop or a comma.
 BOUNDARIES = (
-    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*"),
-    re.compile(r"(?<=[,;:،])\s+|(?<=[，、；：])\s*"),
+    re.compile(rf"(?<=[{STOPS}])\s+|(?<=[{OTHER_STOPS}])\s*"),
+    re.compile(rf"(?<=[{CLAUSES}])\s+|(?<=[{OTHER_CLAUSES}])\s*"),
     re.compile(r"\s+"),
 )
 

@@ -18,6 +18,7 @@ from zoo.errors import ConfigError
 from zoo.registry.open_shelf import parse_named
 from zoo.registry.registry import Registry
 from zoo.translation.addresses import HOSTS
+from zoo.translation.scripts import JOINED_WORDS, OWN_STOPS, SYLLABLE, WITHOUT_SPACES
 
 SPLITTER, WORDS = "sentencex", "words"
 """The splitters that are used unless another is named: of texts, and for single words."""
@@ -54,8 +55,12 @@ ABBREVIATIONS = {
 }
 """Titles and other abbreviations that sentencex does not know; in small letters, both are meant."""
 
-INITIALS = re.compile(r"(?:-?(?:[^\W\d_]|[CPT]h)\.)+\s*")
-"""What is no sentence: "M. ", "J.-P. "."""
+INITIALS = re.compile(rf"(?:-?(?:[^\W\d_{SYLLABLE}]|[CPT]h)\.)+\s*")
+"""What is no sentence: "M. ", "J.-P. "; a single syllable, as of Korean, is one."""
+
+CLOSING = "」』）》】"
+QUOTED = re.compile("と|って")
+"""What goes on with a Japanese sentence after a quotation."""
 
 LETTERS = re.compile(r"(?:-?[^\W\d_]{1,2}\.){2,}")
 """An abbreviation of several words, as in "50 av. J.-C."."""
@@ -87,15 +92,6 @@ LIST_MARK = re.compile(
 
 LAST = 64
 """How many characters of a sentence show whether it goes on, however long it is."""
-
-WITHOUT_SPACES = frozenset({"ja", "zh"})
-"""Languages that write no space between sentences."""
-
-JOINED_WORDS = WITHOUT_SPACES | {"bo", "dz", "km", "lo", "my", "th"}
-"""Languages that write no space between words."""
-
-OTHER_COMMAS = JOINED_WORDS | {"am", "ar", "el", "fa", "hy", "ps", "sd", "ug", "ur"}
-"""Languages with another comma, or, as Greek, another meaning of the semicolon."""
 
 
 class Piece(NamedTuple):
@@ -318,6 +314,8 @@ def _goes_on(before: str, after: str, known: frozenset[str], language: str) -> b
             and ORDINAL.fullmatch(" ".join(words[-2:])) is not None
             and following not in NO_NOUNS
         )
+        or (language == "ja" and before[-1] in CLOSING and QUOTED.match(after) is not None)
+        or after[0] in CLOSING
     )
 
 
@@ -346,7 +344,11 @@ def _lengths(line: str, language: str) -> list[int]:
     # The library accepts UTF-8 only, and fails at a space of several bytes after an initial.
     plain = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", re.sub(r"\s", " ", line))
     lengths = [len(sentence) for sentence in segment(language, plain)]
-    return lengths if sum(lengths) == len(line) else [len(line)]
+    if sum(lengths) != len(line):
+        return [len(line)]
+    own = OWN_STOPS[language].finditer(line) if language in OWN_STOPS else ()
+    ends = {0, *itertools.accumulate(lengths), *(match.end() for match in own)}
+    return [end - begin for begin, end in itertools.pairwise(sorted(ends))]
 
 
 def positions(pieces: Sequence[Piece]) -> list[int]:

@@ -21,8 +21,8 @@ from zoo.translation.long_sentences import divide, divide_word
 from zoo.translation.long_texts import split_long
 from zoo.translation.parts import LongTexts, Part, Tokens
 from zoo.translation.respelling import Respeller
+from zoo.translation.scripts import OTHER_COMMAS
 from zoo.translation.sentences import (
-    OTHER_COMMAS,
     Piece,
     Split,
     language_code,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from zoo.data.tokenizer import Tokenizer
 from zoo.translation.addresses import ADDRESS
 from zoo.translation.number_formats import SMALL
+from zoo.translation.scripts import LETTERS, capitalized, large, small
 from zoo.translation.sentences import SYMBOLS
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
@@ -65,8 +66,8 @@ OPEN_MARKS = (",", ";", ":")
 OPEN = re.compile(rf"(?<=[^\W_])\s*([{''.join(OPEN_MARKS)}])$")
 """The end of a text that goes on in the next line, as the greeting of a letter does."""
 
-WORD = re.compile(r"[^\W\d_]+")
-LARGE = re.compile(r"[^\W\d_a-z]{2}")
+WORD = re.compile(LETTERS)
+LARGE = re.compile(r"[^\W\d_a-z][\u0300-\u036f]*[^\W\d_a-z]")
 """What a word in capitals has."""
 
 ABBREVIATIONS = frozenset({"UK", "USA", "NASA", "NATO", "OTAN", "ONU", "UNO"})
@@ -151,7 +152,7 @@ def spelled(
     """
     spellings = [Spelling(text) for text in texts]
     if lower_case:
-        spellings = list(map(_no_capitals, spellings))
+        spellings = [_no_capitals(language, one) for one in spellings]
     apostrophes: Change = functools.partial(_plain_marks, APOSTROPHE, "'")
     letters: Change = functools.partial(_usual_letters, costs, language)
     usual: Change = functools.partial(_with_accents, costs, accented)
@@ -167,7 +168,8 @@ def spelled(
     of_known = (functools.partial(_without, marks, costs) for marks in UNREAD)
     without = (functools.partial(_without, marks, None) for marks in UNREAD)
     accents: Change = functools.partial(_without_accents, costs)
-    less: list[Change] = [*plain, _compatible, _no_capitals, _no_tags, *of_known, *without, accents]
+    no_capitals: Change = functools.partial(_no_capitals, language)
+    less: list[Change] = [*plain, _compatible, no_capitals, _no_tags, *of_known, *without, accents]
     for change in less:
         for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs):
             if new_cost[0] < old_cost[0]:
@@ -271,33 +273,41 @@ def _usual_letters(costs: Costs, language: str, old: Spelling) -> Spelling:
         words = {word for word in words if len(word) > 1 and word.isupper()}
         if not words:
             return old
-        small = dict(zip(words, costs([word.lower() for word in words]), strict=True))
-        large = dict(zip(words, costs([*words]), strict=True))
-        usual = {w: w.lower() for w in words if small[w] == (0, 1) and small[w] < large[w]}
+        lower = {word: small(word, language) for word in words}
+        new, own = costs([*lower.values()]), costs([*lower])
+        usual = {
+            word: lower[word]
+            for word, one, other in zip(lower, new, own, strict=True)
+            if one == (0, 1) and one < other
+        }
         if max(map(len, usual), default=0) < 3:  # one of two letters may be a name: US, UN
             usual = {}
     else:
-        usual = _fewest_tokens(words, costs)
+        usual = _fewest_tokens(words, costs, language)
         if language == "en" and "I" in words:
             usual["I"] = "I"
     if not usual:
         return old
-    new = WORD.sub(lambda match: usual.get(match.group(), match.group()), text)
-    first, before = WORD.search(new), WORD.search(text)
-    begins = first is not None and not any(map(str.isalnum, new[: first.start()]))
+    read = WORD.sub(lambda match: usual.get(match.group(), match.group()), text)
+    first, before = WORD.search(read), WORD.search(text)
+    begins = first is not None and not any(map(str.isalnum, read[: first.start()]))
     if first and before and begins and (before.group()[0].isupper() or text.islower()):
         start = first.start()
-        new = new[:start] + new[start].upper() + new[start + 1 :]
-    return Spelling(new, old.capitals or capitals)
+        read = read[:start] + large(read[start], language) + read[start + 1 :]
+    return Spelling(read, old.capitals or capitals)
 
 
-def _fewest_tokens(words: Iterable[str], costs: Costs) -> dict[str, str]:
+def _fewest_tokens(words: Iterable[str], costs: Costs, language: str) -> dict[str, str]:
     """Return the spelling of each word that has the fewest tokens.
 
     That is: in small letters, with a large one or as it is; the first of them if they are equal. An
     abbreviation in capitals, such as DVD, stays: a vocabulary has no more of it than its letters.
     """
-    tried = [(word, each) for word in words for each in (word.lower(), word.capitalize(), word)]
+    tried = [
+        (word, each)
+        for word in words
+        for each in (small(word, language), capitalized(word, language), word)
+    ]
     usual: dict[str, tuple[Cost, str]] = {}
     for (word, each), cost in zip(tried, costs([each for _, each in tried]), strict=True):
         if word not in usual or cost < usual[word][0]:
@@ -315,8 +325,8 @@ def _is_abbreviation(word: str, least: Cost) -> bool:
     return word in ABBREVIATIONS or (is_short and least == (0, len(word)))
 
 
-def _no_capitals(old: Spelling) -> Spelling:
-    return Spelling(old.text.lower(), old.capitals or _in_capitals(old.text))
+def _no_capitals(language: str, old: Spelling) -> Spelling:
+    return Spelling(small(old.text, language), old.capitals or _in_capitals(old.text))
 
 
 def _without(characters: re.Pattern[str], costs: Costs | None, old: Spelling) -> Spelling:

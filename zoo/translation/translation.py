@@ -13,6 +13,7 @@ from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
 from zoo.translation.lost_numbers import DIGIT, has_strange_number, lost_numbers
+from zoo.translation.scripts import CLAUSE, clause_mark, large, small, without_stop
 from zoo.translation.spelling import OPEN, OPEN_MARKS
 
 
@@ -126,16 +127,18 @@ def from_hypothesis(
     )
 
 
-STOPS = ".!?…", "。！？"
-"""The marks that end a sentence, with the white space before them."""
-CLAUSE = re.compile(r"[,;:]$")
 PRONOUN = re.compile(r"I\b")
 FIRST_WORD = re.compile(r"(?!I\b)\w+")
 """A word, but for the English one that has a capital everywhere."""
 
 
 def within_sentence(
-    one: Translation, begins: bool, ends: bool, tokenizer: Tokenizer, prefix: str = ""
+    one: Translation,
+    begins: bool,
+    ends: bool,
+    tokenizer: Tokenizer,
+    prefix: str = "",
+    language: str = "",
 ) -> Translation:
     """Return the translation of a part of a sentence without a stop and a capital of its own.
 
@@ -149,6 +152,7 @@ def within_sentence(
         tokenizer: of the target. Names, and German nouns, are those words whose text without a
             capital has more tokens.
         prefix: what the text begins with in any case.
+        language: the code of the target language.
     """
     if begins and ends:
         return one
@@ -157,10 +161,11 @@ def within_sentence(
     if len(prefix) <= len(without) < len(text) and not ends and without_stop(source) == source:
         text = without
         clause = CLAUSE.search(source)
-        text += clause.group() if clause and not CLAUSE.search(text) else ""
+        if clause and not CLAUSE.search(text):
+            text += clause_mark(clause.group(), language)
     word = FIRST_WORD.match(text)
     if word and not begins and (source[:1].islower() or PRONOUN.match(source)):
-        lower = text[0].lower() + word.group()[1:]
+        lower = small(text[0], language) + word.group()[1:]
         before, after = tokenizer.encode([word.group(), lower])
         text = lower + text[word.end() :] if len(after) <= len(before) else text
     words = _words(text)
@@ -189,14 +194,6 @@ def left_open(one: Translation, language: str, prefix: str) -> Translation:
     return one._replace(text=f"{CLAUSE.sub('', text).rstrip()}{space}{mark[1]}", alignment=pairs)
 
 
-def without_stop(text: str) -> str:
-    """Return a text without the marks that end it."""
-    for marks in STOPS:
-        if (without := text.rstrip(marks)) != text:
-            return without.rstrip()
-    return text
-
-
 def with_lost_numbers(one: Translation) -> Translation:
     """Return a translation between languages with the numbers that each of the best lacks."""
     if not DIGIT.search(one.source):
@@ -222,7 +219,9 @@ def with_unseen_words(one: Translation, read: Iterable[str], known: frozenset[st
     )
 
 
-def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str) -> Translation:
+def as_typed(
+    one: Translation, respelled: bool, capitals: bool, prefix: str, language: str = ""
+) -> Translation:
     """Return the translation of a part that was read in another spelling, perhaps in capitals.
 
     The prefix is what the text begins with in any case.
@@ -230,7 +229,7 @@ def as_typed(one: Translation, respelled: bool, capitals: bool, prefix: str) -> 
     if not respelled:
         return one
     start = len(prefix)
-    text = one.text[:start] + one.text[start:].upper() if capitals else one.text
+    text = one.text[:start] + large(one.text[start:], language) if capitals else one.text
     return one._replace(text=text, respelled=True)
 
 
