@@ -87,6 +87,21 @@ def test_training_notices_single_words_and_small_letters(
         replace(about, single_words=1)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("texts", "single"), [
+    (["我喜欢狗。", "他走了", "你好吗？"], False),
+    (["ฉันพบคุณเมื่อวันจันทร์ที่แล้ว", "ฉันไป"], False),
+    (["ខ្ញុំទៅ។", "បាទ។"], False),
+    (["狗", "猫", "图书馆"], True),
+    (["แมว", "หมา"], True),
+    (["dog!", "antidisestablishmentarianism"], True),
+])  # fmt: skip
+def test_sentences_of_scripts_without_spaces_are_no_single_words(
+    texts: list[str], single: bool
+) -> None:
+    """A long one would be cut between any two characters, not at its commas."""
+    assert are_single_words(texts) is single
+
+
 def test_training_notices_tasks_of_single_words_and_of_small_letters() -> None:
     texts = ["word: dog", "word: cats", "text: a dog", "text: dog", "a dog"]
     tasks = {"word: ": ("en", ""), "text: ": ("en", "de"), "other: ": ("en", "")}

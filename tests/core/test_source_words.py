@@ -140,3 +140,18 @@ def test_translations_say_which_words_are_guessed() -> None:
     assert unseen(known, replace(known, words=frozenset())) == ()
     about = replace(known.about, single_words=True)
     assert unseen(replace(known, about=about)) == ()
+
+
+def test_scripts_without_spaces_have_no_list_of_words() -> None:
+    """What stands between their marks is a clause: a new one would be named as a word."""
+    texts = [f"{one}，{other}。" for one in ("你好", "再见", "谢谢") for other in ("老师", "朋友")]
+    assert list_words(texts * 5) == frozenset()
+    assert list_words(["안녕 선생님.", "안녕 친구.", "잘 가 친구."]) == {"안녕", "선생님", "친구"}
+
+
+def test_the_turkish_capital_with_a_dot_is_an_i(tmp_path: Path) -> None:
+    listed = list_words(["İzmir güzel.", "İzmir uzak.", "Uzak güzel."])
+    assert listed == {"izmir", "güzel", "uzak"}
+    assert unseen_words("İzmir izmir", "", listed) == ()
+    (tmp_path / WORDS).write_text("i\u0307zmir\n", encoding="utf-8")  # of an earlier version
+    assert read_words(tmp_path) == {"izmir"}

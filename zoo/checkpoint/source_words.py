@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from zoo.checkpoint.format import WORDS
-from zoo.data.statistics import letter
+from zoo.data.statistics import letter, mostly_unspaced
 from zoo.errors import CheckpointError
 from zoo.files import read_text
 
@@ -61,8 +61,16 @@ def words_in(text: str) -> list[str]:
     return [word for word in words if word.isalpha() or not NO_LETTER.search(word)]
 
 
+def folded(text: str) -> str:
+    """Return a text in small letters; the Turkish İ is an i, not one with another dot."""
+    small = text.casefold()
+    return small if small.isascii() else small.replace("i\u0307", "i")
+
+
 def list_words(texts: Iterable[str], known: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return the words of training sources in small letters; none where they say nothing.
+
+    So it is where most have a word of their own, and in scripts without spaces.
 
     Args:
         texts: the sources.
@@ -71,10 +79,10 @@ def list_words(texts: Iterable[str], known: frozenset[str] = frozenset()) -> fro
     counts: Counter[str] = Counter()
     distinct = set(texts)
     for text in distinct:
-        counts.update(set(map(str.casefold, words_in(text))))
+        counts.update(set(map(folded, words_in(text))))
     own = {word for word, count in counts.items() if count == 1} - known
-    new = sum(any(word.casefold() in own for word in words_in(text)) for text in distinct)
-    if new > MOSTLY_NEW * len(distinct):
+    new = sum(any(folded(word) in own for word in words_in(text)) for text in distinct)
+    if new > MOSTLY_NEW * len(distinct) or mostly_unspaced([*distinct]):
         return frozenset()
     words = [word for word in counts if len(word) <= LONGEST]
     return frozenset(sorted(words, key=lambda word: (-counts[word], word))[:MOST])
@@ -99,12 +107,12 @@ def unseen_words(
         copied: parts of the source whose words do not count.
     """
     # Nearly all texts have known words and marks alone, which this shows in half the time.
-    rest = set(source.casefold().translate(MARKS).split()) - known
+    rest = set(folded(source).translate(MARKS).split()) - known
     if not any(len(word) > 1 for word in rest):
         return ()
-    new = [word for word in words_in(source) if word.casefold() not in known]
-    said = {word.casefold() for each in (text, *copied) for word in words_in(each)}
-    return tuple(dict.fromkeys(word for word in new if word.casefold() not in said))
+    new = [word for word in words_in(source) if folded(word) not in known]
+    said = {folded(word) for each in (text, *copied) for word in words_in(each)}
+    return tuple(dict.fromkeys(word for word in new if folded(word) not in said))
 
 
 def as_text(words: Collection[str]) -> str:
@@ -132,7 +140,7 @@ def read_words(folder: Path) -> frozenset[str]:
             "a line break at its end",
             "The file is damaged: pull or train the checkpoint again",
         )
-    return frozenset(words)
+    return frozenset(map(folded, words) if "\u0307" in text else words)
 
 
 def _is_no_letter(character: str) -> bool:

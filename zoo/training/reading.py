@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from zoo.checkpoint.about import DECODING_LIMITS, About
 from zoo.checkpoint.source_words import list_words, words_of_both
+from zoo.data.statistics import mostly_unspaced
 from zoo.decoding.task import target_limits
 from zoo.nn.contract import UNKNOWN
 from zoo.registry.registry import Registry
 from zoo.training.data import TrainingData, length_of_nearly_all
 from zoo.translation.respelling import Respeller
+from zoo.translation.scripts import without_stop
 from zoo.translation.sentences import SPLITTER, language_code, make_splitter, split_sentences
 from zoo.translation.spelling import APOSTROPHE, is_wordless
 from zoo.translation.tasks import leading_task
@@ -47,6 +49,12 @@ WITH_UNKNOWN = re.compile(r"⁇\S*")
 
 ENOUGH = 20
 """So many texts in small letters, and none with a capital, are no chance."""
+
+LONGEST_WORD = 12
+"""The most characters of a usual word in a script without spaces."""
+
+MANY_SENTENCES = 0.1
+"""The part of texts in such a script that are sentences, above which they are no single words."""
 
 MANY_CUT = 0.001
 """The part of the training targets over the default maximum length that raises it."""
@@ -114,8 +122,14 @@ def by_task(texts: Sequence[str], tasks: Collection[str]) -> dict[str, list[str]
 
 
 def are_single_words(texts: Sequence[str]) -> bool:
-    """Return whether each of some texts is a word, or nothing."""
-    return bool(texts) and all(len(text.split()) < 2 for text in texts)
+    """Return whether each of some texts is a word, or nothing.
+
+    In scripts without spaces, sentences have none either; but many end with a mark, or are long.
+    """
+    if not texts or any(len(text.split()) > 1 for text in texts):
+        return False
+    sentences = sum(without_stop(text) != text or len(text) > LONGEST_WORD for text in texts)
+    return not (mostly_unspaced(texts) and sentences > MANY_SENTENCES * len(texts))
 
 
 def are_lower_case(texts: Sequence[str]) -> bool:

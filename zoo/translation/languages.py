@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zoo.checkpoint.checkpoint import Checkpoint
-from zoo.checkpoint.source_words import words_in
+from zoo.checkpoint.source_words import folded, words_in
 from zoo.data.datasets import Item
 from zoo.data.languages import find_language, is_language, named_language, same_language
 from zoo.errors import DecodingError
@@ -134,7 +134,7 @@ def _exchanged(checkpoint: Checkpoint, items: Sequence[Item]) -> list[str]:
     if min(len(sources), len(targets)) < FEWEST:
         return []
     parts = [
-        sum(word.casefold() in checkpoint.words for word in words) / len(words)
+        sum(folded(word) in checkpoint.words for word in words) / len(words)
         for words in (sources, targets)
     ]
     if parts[1] < MOST_KNOWN or parts[0] > parts[1] / 2:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from zoo.checkpoint.checkpoint import Checkpoint
+from zoo.checkpoint.source_words import folded
 from zoo.errors import DecodingError
 from zoo.nn.contract import UNKNOWN
 
@@ -42,7 +43,7 @@ def vocabularies(checkpoint: Checkpoint) -> Vocabularies:
         lambda word: len(target.encode([word])[0]) >= RARE,
         is_usual,
         lambda word: UNKNOWN in source.encode([word])[0],
-        lambda word: not checkpoint.words or word.casefold() in checkpoint.words,
+        lambda word: not checkpoint.words or folded(word) in checkpoint.words,
     )
 
 
