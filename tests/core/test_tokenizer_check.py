@@ -16,7 +16,7 @@ from zoo.data.charsmap import fault_of_charsmap
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import Tokenizer
 from zoo.data.tokenizer_check import COMPONENTS, faults_of_tokenizer
-from zoo.data.tokenizer_kinds import CHARACTER, WORD
+from zoo.data.tokenizer_kinds import CHARACTER, WORD, WORD_BEFORE
 from zoo.data.tokenizer_models import MODELS
 from zoo.data.tokenizer_regex import fault_of_regex
 from zoo.errors import CheckpointError, DataError
@@ -275,8 +275,8 @@ def test_all_faults_are_listed_at_once(content: Any) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    [WORD, CHARACTER, GPT2, CL100K, r"\s+", " {2,}", r"\S+", r"[^\s]+|\s+", r"\p{N}{1,3}", "a|b|c",
-     r"(?:ab+)?c", r"[[a-z]&&[^b]]+", r"\w+|[^\w\s]+",
+    [WORD, WORD_BEFORE, CHARACTER, GPT2, CL100K, r"\s+", " {2,}", r"\S+", r"[^\s]+|\s+",
+     r"\p{N}{1,3}", "a|b|c", r"(?:ab+)?c", r"[[a-z]&&[^b]]+", r"\w+|[^\w\s]+",
      "(?i:'s|'t)?x"],
 )  # fmt: skip
 def test_expressions_that_end_in_time_are_accepted(pattern: str) -> None:

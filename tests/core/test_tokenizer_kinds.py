@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Regex, pre_tokenizers
 
 import zoo
 from docs.build import hook_parts
@@ -18,6 +19,7 @@ from tests.shelves import registry_with
 from zoo.data.foreign_tokenizer import load_tokenizer
 from zoo.data.text_tokenizer import SPECIALS
 from zoo.data.tokenizer import EntryTokenizer, Tokenizer
+from zoo.data.tokenizer_kinds import WORD, WORD_BEFORE
 from zoo.errors import CheckpointError, ConfigError, PluginError, UnknownNameError
 from zoo.registry.recipe import Recipe
 from zoo.registry.registry import Registry, default_registry
@@ -356,3 +358,33 @@ def test_the_command_line_trains_with_a_package_s_kind(tmp_path: Path) -> None:
     )
     assert "Install zoo-syllables if you trust it" in lacking.stderr
     assert list(default_registry().tokenizers) == ["bpe", "unigram", "word", "char", "byte"]
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("我在1992年10月30日用iOS", ["▁我在", "1992", "年", "10", "月", "30", "日用", "iOS"]),
+    ("私はTシャツを2枚、", ["▁私は", "T", "シャツを", "2", "枚", "、"]),
+    ("๑๒๓บาท 5บาท", ["▁๑๒๓", "บาท", "▁5", "บาท"]),
+    ("ខ្ញុំ១២ឆ្នាំ", ["▁ខ្ញុំ", "១២", "ឆ្នាំ"]),
+])  # fmt: skip
+def test_letters_without_spaces_are_words_apart_from_digits(text: str, words: list[str]) -> None:
+    """Otherwise 10月 and 11月 are learned as other words, and no date is right."""
+    assert [word for word, _ in cut(WORD).pre_tokenize_str(text)] == words
+    tokenizer = Tokenizer.train([text], "bpe", 60)
+    assert not any(
+        any(map(str.isdigit, token)) and any(map(str.isalpha, token))
+        for token in tokenizer.vocabulary()[4:]
+    )
+
+
+@pytest.mark.parametrize("text", [
+    "Don't stop, it's x-ray 3rd A4_b.", "안녕3번 10월 30일", "मैं 20का हूँ। २०", "ọlọ́run Ẹ̀kọ́ ʻoʻ",
+    "١٢٣ كِتَاب می‌روم", "😀👨‍👩‍👧 a▁b  c\t\u3000d", "Ёлка-12 l·l ﬁ ²½ Ⅷ",
+])  # fmt: skip
+def test_words_of_other_scripts_are_those_of_earlier_tokenizers(text: str) -> None:
+    assert cut(WORD).pre_tokenize_str(text) == cut(WORD_BEFORE).pre_tokenize_str(text)
+
+
+def cut(pattern: str) -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Split(Regex(pattern), "isolated")]
+    )

@@ -18,8 +18,17 @@ UNKNOWN_TOKEN = SPECIALS[3]
 
 # A word is a run of letters and digits, with hyphens and apostrophes inside; any other character is
 # a word by itself. ▁ marks the space before either. No token crosses a word boundary; otherwise
-# `snow`, `snow.` and `snow,` would be learned as three words.
-WORD = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
+# `snow`, `snow.` and `snow,` would be learned as three words. So would 10月, 11月 and 12月: letters
+# of scripts without spaces are words apart from digits and other letters, as for SentencePiece.
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_LETTER = rf"(?:(?=[{_UNSPACED}&&\D])\w)"
+_OTHER = rf"(?:(?![{_UNSPACED}&&\D])\w)"
+WORD = rf"▁?{_LETTER}+|▁?{_OTHER}+(?:[-'’]{_OTHER}+)*|▁?[^\w▁]|▁"
+WORD_BEFORE = r"▁?\w+(?:[-'’]\w+)*|▁?[^\w▁]|▁"
+"""What a word was before: tokenizers of checkpoints have it."""
 CHARACTER = r"[\s\S]"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from zoo.data.tokenizer_kinds import CHARACTER, WORD
+from zoo.data.tokenizer_kinds import CHARACTER, WORD, WORD_BEFORE
 
 LENGTH_LIMIT = 1000
 """Most characters of an expression."""
@@ -20,7 +20,7 @@ REPEAT_LIMIT = 1000
 UNBOUNDED_LIMIT = 2
 """Most unbounded quantifiers in one alternative: the time is at most quadratic in the text."""
 
-KNOWN = frozenset({WORD, CHARACTER})
+KNOWN = frozenset({WORD, WORD_BEFORE, CHARACTER})
 """Expressions that the rules below would refuse, and that are known to end in time."""
 
 _GROUP = re.compile(r"\((?:\?(?:[:=!>]|<[=!]|[imsx]{1,4}:))?")
