@@ -11,6 +11,7 @@ from click.testing import Result
 import zoo
 from tests.external_plugins.journey import TOP
 from zoo.translation.lost_numbers import has_strange_number, lost_numbers
+from zoo.translation.number_formats import converted
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
 
@@ -29,6 +30,12 @@ CHECKPOINTS = TOP / "cards" / "checkpoints"
     ("3 of 15, at 3:30", "trois de quinze, à 15 h 30", ()),
     ("100 years, 2000 men", "cent ans, deux mille hommes", ()),
     ("١٢٣٤", "1234", ()),
+    ("١٬٢٣٤٫٥", "1,234.5", ()),
+    ("१२,३४,५६७ रुपये", "1,234,567 rupees", ()),
+    ("1,23,456.50 and 7,89", "₹123456.5", ("7,89",)),
+    ("3 12 250", "312250", ("12 250",)),
+    ("１，２３４．５", "1234.5", ()),
+    ("١٢٫٥٠", "1250", ("١٢٫٥٠",)),
     ("Room 345 on page 678", "Chambre 345", ("678",)),
     ("x² and ½ of 999", "x²", ("999",)),
     ("no number", "12", ()),
@@ -73,3 +80,13 @@ def test_a_translation_says_which_numbers_it_lacks(
 def test_dates_are_written_in_another_way() -> None:
     translator = zoo.load(CHECKPOINTS / "transformer-tiny.dates-en-iso")
     assert translator.translate(["3.5.2021 987"], details=True)[0].lost_numbers == ()
+
+
+@pytest.mark.parametrize(("code", "system"), [
+    ("ar", "1,250.5"), ("fa", "1,250.5"), ("ne", "1,250.5"), ("am", "1,250.5"), ("mn", "1,250.5"),
+    ("lo", "1.250,5"), ("az", "1.250,5"), ("jv", "1.250,5"), ("bs", "1.250,5"), ("sq", "1 250,5"),
+    ("hi", "1,250.5"), ("zh", "1,250.5"), ("tr", "1.250,5"), ("pl", "1 250,5"), ("ka", "1 250,5"),
+])  # fmt: skip
+def test_numbers_are_written_as_the_tables_of_unicode_say(code: str, system: str) -> None:
+    """CLDR 46, of European digits; a space stands for a no-break one."""
+    assert converted("1,250.5", "en", code) == system

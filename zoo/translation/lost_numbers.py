@@ -7,14 +7,16 @@ import unicodedata
 
 DIGIT = re.compile(r"\d")
 
+_POINTS, _GROUPS = "[.,٫．，]", "[.,٬．，'’\u2009\u00a0\u202f ]"
 NUMBER = re.compile(
-    r"(?<!\d)(?!0)\d{1,3}(?P<separator>[.,'’\u2009\u00a0\u202f ])\d{3}(?:(?P=separator)\d{3})*"
-    r"(?!\d)(?:[.,]\d+(?!\d))?|\d+(?:[.,]\d+)?"
+    rf"(?<!\d)(?!0)\d{{1,3}}(?P<separator>{_GROUPS})(?:(?<=[,٬，])\d\d(?P=separator))*"
+    rf"\d{{3}}(?:(?P=separator)\d{{3}})*(?!\d)(?:{_POINTS}\d+(?!\d))?|\d+(?:{_POINTS}\d+)?"
 )
-"""Digits, in groups of three or not, and decimals after a point or a comma."""
+"""Digits, in groups of three, as in India of two and three, or not; and decimals after a point or a
+comma, also Arabic and full-width ones."""
 
-DECIMALS = re.compile(r"[.,](\d+)$")
-GROUPS = re.compile(r"[.,'’\u2009\u00a0\u202f ]")
+DECIMALS = re.compile(rf"{_POINTS}(\d+)$")
+GROUPS = re.compile(_GROUPS)
 
 OFTEN_IN_WORDS = re.compile(r"\d{1,2}|[1-9]0+")
 """Numbers that a translation may have in words: those of two digits, hundreds and thousands."""

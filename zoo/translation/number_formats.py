@@ -5,12 +5,15 @@ from __future__ import annotations
 from zoo.translation.lost_numbers import GROUPS
 
 _POINT = """
-am bn cy en fil ga gu ha he hi ig ja km kn ko lo ml mr ms mt my pa sa si sw ta te th tl ur yo zh zu
+am ar as bn bo cy en fa fil ga gd gu ha he hi ig ja km kn ko lg mg mi ml mn mr ms mt my ne ns ny om
+or pa sa sd si sn so st sw ta te th ti tl tn ug ur xh yi yo zh zu
 """
 POINT = frozenset(_POINT.split())
 """The languages, of those with a known code, that write a decimal point; others have a comma."""
 
-_DOTTED = "ca da de el es eu gl hr id is it mk nl pt ro sl sq sr tr vi"
+_DOTTED = """
+az bs ca da de el es eu fo fy gl hr id is it jv ku lb ln lo mk nl ps pt ro rw sl sr su tr vi wo
+"""
 DOTTED = frozenset(_DOTTED.split())
 """Those with a comma that separate thousands by points; others have a space."""
 
