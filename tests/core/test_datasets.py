@@ -10,6 +10,7 @@ from num2words import num2words
 
 from zoo.data.corpus import learn_tokenizers
 from zoo.data.datasets import file_dataset, find_dataset, hash_split
+from zoo.data.languages import split_pair
 from zoo.data.readers import without_long_words
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import DataError, UnknownNameError
@@ -102,6 +103,29 @@ def test_words_that_are_also_names_of_languages_are_a_pair(tmp_path: Path) -> No
     assert len(file_dataset(str(tsv)).load("all")) == 3
     tsv.write_text("text\ttext\na b\tc\nd e\tf\n")
     assert len(file_dataset(str(tsv)).load("all")) == 3
+
+
+@pytest.mark.parametrize(("pair", "languages"), [
+    ("zh-CN-en", ("zh-CN", "en")), ("en-zh-Hans", ("en", "zh-Hans")),
+    ("es-419-en", ("es-419", "en")),
+    ("sr-Latn-RS-en-GB", ("sr-Latn-RS", "en-GB")), ("zh_CN-en", ("zh_CN", "en")),
+])  # fmt: skip
+def test_codes_of_languages_may_have_hyphens(
+    pair: str, languages: tuple[str, str], registry: Registry, tmp_path: Path
+) -> None:
+    for name in languages:
+        (tmp_path / f"a.{name}").write_text(f"{name}\n", encoding="utf-8")
+    dataset = file_dataset(f"{tmp_path}/a:{pair}")
+    assert dataset.languages == languages
+    if "419" not in pair and len(pair) < len("sr-Latn-RS-en"):
+        with pytest.raises(UnknownNameError, match=f"(write|or) .*:{pair}"):
+            find_dataset(registry, f"{tmp_path}/a")
+    assert dataset.load("all") == [Pair(*languages)]
+
+
+@pytest.mark.parametrize("pair", ["a-b-c", "zh-CN", "12:30-final", "en-", "zh-cn-en"])
+def test_other_hyphens_are_in_names(pair: str) -> None:
+    assert split_pair(pair) in ((), ("zh", "CN"), ("12:30", "final"))
 
 
 def test_a_name_that_ends_like_two_languages_is_that_of_a_file(tmp_path: Path) -> None:

@@ -40,6 +40,19 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "many"
 
 
+@pytest.mark.parametrize(("given", "codes", "code"), [
+    ("zh-Hant-TW", CODES, "zho_Hant"), ("zh_Hans_CN", ("zh_CN", "zh_TW"), "zh_CN"),
+    ("sr-Cyrl-RS", ("srp_Cyrl", "srp_Latn"), "srp_Cyrl"), ("es-419", ("es", "en"), "es"),
+    ("es-419", ("spa_Latn",), "spa_Latn"), ("zh-Hant-TW", ("zho_Hans",), "zh-Hant-TW"),
+    ("zh-Hant", ("zh-Hant-TW", "zh-Hans-CN"), "zh-Hant-TW"), ("sr-Latn-RS", ("sr",), "sr"),
+])  # fmt: skip
+def test_codes_may_have_a_script_and_a_country(
+    given: str, codes: tuple[str, ...], code: str
+) -> None:
+    assert find_language(given, codes) == code
+    assert same_language(given, code)
+
+
 def served(name: str, sources: tuple[str, ...], targets: tuple[str, ...]) -> Served:
     return Served(name, Path(), sources, targets)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zoo.data.compressed import file_or_compressed, without_suffix
 from zoo.data.csv import header_languages, read_csv
 from zoo.data.jsonl import read_jsonl
-from zoo.data.languages import code_of
+from zoo.data.languages import code_of, split_pair
 from zoo.data.pairs import PairLike, checked_pairs
 from zoo.data.readers import read_parallel, read_tsv
 from zoo.errors import DataError, UnknownNameError, shown
@@ -32,7 +32,7 @@ KINDS = (".tsv", ".csv", ".jsonl")
 FORMATS = (".tmx", ".xliff", ".xlf", ".xml", ".xlsx", ".xls", ".ods", ".parquet", ".zip")
 """Suffixes of files that no other name makes readable."""
 
-LANGUAGE = re.compile(r"[a-z]{2,3}")
+LANGUAGE = re.compile(r"[a-z]{2,3}(?:[_-](?:[A-Z]{2}|[A-Z][a-z]{3}))?")
 """The end of the name of a file that has texts of one language."""
 
 PART = 20
@@ -312,9 +312,8 @@ def held_out_sources(sources: Iterable[str], most: int = 1000) -> set[str]:
 def _split_languages(spec: str) -> tuple[str, tuple[str, ...]]:
     """Return `spec` without a pair of languages after a colon, and that pair, if there is one."""
     path, colon, pair = spec.rpartition(":")
-    parts = tuple(pair.split("-"))
-    named = colon and len(parts) == 2 and all(parts) and not os.path.isfile(spec)
-    return (path, parts) if named else (spec, ())
+    parts = split_pair(pair)
+    return (path, parts) if colon and parts and not os.path.isfile(spec) else (spec, ())
 
 
 @checked

@@ -67,8 +67,12 @@ tr türkçe türkisch turc turco, uk українська ukrainisch ukrainien u
 vi vietnamesisch vietnamien vietnamita, zh 中文 汉语 chinesisch chinois chino cinese chinês
 """
 
-_VARIANT = re.compile(r"([A-Za-z]{2,3})[_-]([A-Z][a-z]{3}|[A-Z]{2})")
-"""A code with a script or a country."""
+_OF_VARIANT = r"(?:[A-Z][a-z]{3}(?:[_-](?:[A-Z]{2}|419))?|[A-Z]{2}|419)"
+_VARIANT = re.compile(rf"([A-Za-z]{{2,3}})[_-]({_OF_VARIANT})")
+"""A code with a script or a country, or both; 419 is Latin America."""
+
+_PAIR = re.compile(rf"([a-z]{{2,3}}(?:[_-]{_OF_VARIANT})?)-([a-z]{{2,3}}(?:[_-]{_OF_VARIANT})?)")
+"""Two codes, of which one may have a hyphen, such as zh-CN-en."""
 
 _TAG = re.compile(_VARIANT.pattern, re.IGNORECASE)
 """The same in any case, as users type it; in the head of a column, `no_name` would be one."""
@@ -164,6 +168,15 @@ def _code_of_other_name() -> dict[str, str]:
     return {name: code for code, *names in entries for name in names}
 
 
+def split_pair(text: str) -> tuple[str, ...]:
+    """Return the two names that a hyphen separates, which may be codes with hyphens; or nothing."""
+    parts = tuple(text.split("-"))
+    if len(parts) == 2:
+        return parts if all(parts) else ()
+    match = _PAIR.fullmatch(text)
+    return match.groups() if match else ()
+
+
 def find_language(given: str, codes: Collection[str]) -> str:
     """Return the code that a user means by a name or a code; `given` itself if none fits.
 
@@ -210,6 +223,10 @@ def _variant(code: str) -> str:
 def _fits(given: str, own: str) -> bool:
     """Return whether a script or country may mean another: not one that differs."""
     anything = ("", "xx")  # mBART has `en_XX`
+    if given != own and len(given) > len("Latn"):  # a script and a country
+        given = given[:4] if len(own) == len("Latn") else given[5:]
+    elif len(own) > len("Latn"):
+        own = own[:4] if len(given) == len("Latn") else own[5:]
     return given in (*anything, own) or own in anything or len(given) < len(own) == len("Latn")
 
 
