@@ -23,6 +23,8 @@ import zoo
 from tests.serving.client import start
 from tests.serving.conftest import CAPTIONS, CARDS, NUMBERS, SEQ2SEQ
 from zoo.checkpoint.about import About
+from zoo.checkpoint.format import SHARED
+from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.forced import most_pairs
 from zoo.errors import DataError, DecodingError
 from zoo.registry.registry import Registry, default_registry
@@ -30,7 +32,7 @@ from zoo.serving import operations
 from zoo.serving.attention_size import most_shown
 from zoo.serving.checkpoints import Checkpoints, Served, languages_of, unique_names
 from zoo.serving.descriptions import summary
-from zoo.serving.detection import _means
+from zoo.serving.detection import _means, detected
 from zoo.serving.errors import CheckpointGoneError, TimeoutExceededError
 from zoo.serving.libretranslate import LibreTranslate
 from zoo.serving.limits import Limits
@@ -344,3 +346,21 @@ def test_a_replaced_checkpoint_is_listed_and_used_by_its_own_languages(tmp_path:
         made = server.send("/translate", asked).json["translatedText"]
         assert made == zoo.load(CARDS / CAPTIONS).translate("Two dogs play.")
         assert server.send("/translate", {**asked, "target": "fr"}).status == 400
+
+
+def test_a_script_that_readers_of_a_language_do_not_know_is_not_its(tmp_path: Path) -> None:
+    """A vocabulary of Hindi and English fits both; no checkpoint writes Hindi."""
+    texts = {"hi": ["मैं घर जाता हूँ", "तुम कैसे हो"], "en": ["I go home", "how are you"]}
+    for folder, sides in {"hi-en": ("hi", "en"), "en-de": ("en",)}.items():
+        tokenizer = Tokenizer.train([text for side in sides for text in texts[side]], "char", 99)
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / SHARED).write_text(tokenizer.to_json(), encoding="utf-8")
+    hi, en = str(tmp_path / "hi-en"), str(tmp_path / "en-de")
+    languages = {
+        "en": {"folders": [en, hi], "readers": [en], "writer": {"name": "hi-en"}},
+        "hi": {"folders": [hi], "readers": [hi], "writer": None},
+    }
+    results = detected(cast(Any, None), languages, ["मैं घर", "I go", "☃"], lambda: None)
+    assert [(one[0]["language"], one[0]["confidence"]) for one in results] == [
+        ("hi", 100), ("en", 50), ("en", 0)
+    ]  # fmt: skip

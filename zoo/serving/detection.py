@@ -35,12 +35,14 @@ def detected(
     A tokenizer's value is the share of characters in known tokens, times the mean length of a
     token: a vocabulary cuts its own language into few long pieces. A language's value is that of
     its best tokenizer. Languages of one shared vocabulary have the same value, which is divided by
-    how probable the text is where a checkpoint writes it in each of them.
+    how probable the text is where a checkpoint writes it in each of them; else by how much of the
+    text is known to those that read it: of English and Hindi, one knows no Devanagari.
 
     Args:
         models: the loaded checkpoints.
         languages: for each, its `folders` of checkpoints that read it, or write it with a shared
-            vocabulary, and as `writer` the job of one that writes it so, or None.
+            vocabulary, its `readers` of those that read it, and as `writer` the job of one that
+            writes it so, or None.
         texts: the texts, none of them empty.
         on_step: called between the steps; what it raises ends the work.
     """
@@ -57,8 +59,12 @@ def detected(
     for names, rows in tied.items():
         if len(names) < 2:
             continue
-        writers = [languages[name]["writer"] for name in names]
-        shares = _shares(models, writers, [texts[i] for i in rows], on_step)
+        writers, of_rows = [languages[name]["writer"] for name in names], [texts[i] for i in rows]
+        if None in writers:
+            read = [_coverages(languages[name]["readers"], of_rows) for name in names]
+            shares = [_parts([known for _, known in row]) for row in zip(*read, strict=True)]
+        else:
+            shares = _shares(models, writers, of_rows, on_step)
         for i, of_writers in zip(rows, shares, strict=True):
             for name, share in zip(names, of_writers, strict=True):
                 values[i][name] *= len(names) * share
@@ -66,6 +72,12 @@ def detected(
         _ranked(of_text, {language: of_texts[i][1] for language, of_texts in coverages.items()})
         for i, of_text in enumerate(values)
     ]
+
+
+def _parts(values: Sequence[float]) -> Sequence[float]:
+    """Return each value's part of their sum; equal parts of zeros."""
+    total = sum(values)
+    return [value / total if total else 1 / len(values) for value in values]
 
 
 def _ranked(values: Mapping[str, float], known: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -193,8 +193,9 @@ def _readers_and_writers(checkpoints: Checkpoints) -> dict[str, dict[str, Any]]:
     languages: dict[str, dict[str, Any]] = {}
     for served in checkpoints.values():
         if source := served.default[0]:
-            about = languages.setdefault(source, {"folders": [], "writer": None})
+            about = languages.setdefault(source, {"folders": [], "readers": [], "writer": None})
             about["folders"].append(str(served.folder))
+            about["readers"].append(str(served.folder))
     for served in checkpoints.values():
         # A shared vocabulary fits the language that it is written in as well.
         written = languages.get(served.default[1])
