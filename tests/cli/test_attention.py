@@ -148,6 +148,25 @@ def test_unusual_characters_can_be_drawn(run: Run, transformer: Path, tmp_path: 
     assert "\x1b" not in shown.stdout
 
 
+def test_characters_that_no_font_has_are_noted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are boxes in a PNG; a page or an SVG is drawn with the fonts of its reader."""
+    manager = pytest.importorskip("matplotlib.font_manager").fontManager
+    own = [font for font in manager.ttflist if font.name.startswith("DejaVu")]
+    monkeypatch.setattr(manager, "ttflist", own)
+    (tmp_path / "a.tsv").write_text("the หมา\tder\n" * 12, encoding="utf-8")
+    folder = zoo.train(
+        "rnnsearch-tiny", tmp_path / "a.tsv", tmp_path / "a", settings=TINY["rnnsearch-tiny"],
+        steps=1,
+    )  # fmt: skip
+    arguments = ("attention", folder, "--target", "der")
+    result = run(*arguments, "the หมา", "--out", tmp_path / "a.png")
+    assert "no installed font has 'ม': 3 characters of the sentences" in result.stderr
+    for text, name in (("the หมา", "a.svg"), ("the", "b.png")):
+        assert "Note" not in run(*arguments, text, "--out", tmp_path / name).stderr
+
+
 def test_the_terminal_shows_the_mean_of_cross_attention(run: Run, checkpoint: Path) -> None:
     shown = run("attention", checkpoint, TEXT, "--target", TARGET).stdout
     mean = weights(checkpoint, TEXT, TARGET)["cross"].mean((0, 1))

@@ -26,7 +26,7 @@ from zoo.cli.output import (
 )
 from zoo.cli.search import best_search_options
 from zoo.cli.translating import load_translator
-from zoo.errors import DataError
+from zoo.errors import DataError, counted
 
 if TYPE_CHECKING:
     from zoo.translation.attention import Attention, Panel, Selection
@@ -138,8 +138,14 @@ def _drawn(attention: Attention, panels: list[Panel], suffix: str) -> bytes:
         from zoo.translation.attention_page import page
 
         return page(attention, panels[0]).encode()
-    from zoo.translation.attention_picture import draw
+    from zoo.translation.attention_picture import draw, undrawn
 
+    if suffix == ".png" and (boxes := undrawn(attention)):
+        one = next(filter(str.isalpha, boxes), boxes[0])
+        say(
+            f"Note: no installed font has {one!r}: {counted(len(boxes), 'character')} of the "
+            "sentences can only be drawn as boxes. Install Noto Sans, or write .html or .svg"
+        )
     return draw(attention, panels, suffix[1:])
 
 

@@ -38,7 +38,7 @@ MAX_PIXELS = 60_000_000
 MAX_SIDE = 30_000
 """The most pixels of a side."""
 
-# For scripts that matplotlib's own font lacks; those that are installed are used.
+# For scripts that matplotlib's own font lacks; after them, the Noto fonts of other scripts.
 FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Microsoft YaHei",
          "Hiragino Sans", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic",
          "Noto Sans Devanagari")  # fmt: skip
@@ -53,12 +53,10 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
     """
     require("matplotlib", extra="plots", purpose="PNG and SVG")
     import matplotlib
-    from matplotlib import font_manager
     from matplotlib.figure import Figure
 
-    installed = {font.name for font in font_manager.fontManager.ttflist}
     settings: dict[str, Any] = {
-        "font.family": ["DejaVu Sans", *(font for font in FONTS if font in installed)],
+        "font.family": _fonts(attention)[0],
         "svg.fonttype": "none",  # text as text, not as outlines
         "svg.hashsalt": "zoo",  # the same picture gives the same file
     }
@@ -75,6 +73,29 @@ def draw(attention: Attention, panels: Sequence[Panel], suffix: str) -> bytes:
         # The cells are an image in an SVG as well; its resolution keeps them sharp.
         figure.savefig(file, format=suffix, dpi=dpi, facecolor="white", metadata=metadata)
     return file.getvalue()
+
+
+def undrawn(attention: Attention) -> str:
+    """Return the characters that no installed font has, which are boxes in a PNG."""
+    require("matplotlib", extra="plots", purpose="PNG and SVG")
+    return _fonts(attention)[1]
+
+
+def _fonts(attention: Attention) -> tuple[list[str], str]:
+    """Return the installed fonts that both sentences need, and the characters that these lack."""
+    from matplotlib import font_manager
+
+    text = f"{sentence(attention.source)}{sentence(attention.target)}"
+    missing = {ord(character) for character in text if not character.isspace()}
+    installed = {font.name: font.fname for font in reversed(font_manager.fontManager.ttflist)}
+    others = sorted(name for name in installed if name.startswith("Noto Sans "))
+    fonts = []
+    for name in dict.fromkeys(("DejaVu Sans", *FONTS, *others)):
+        if name in installed and (missing or not fonts):
+            known = missing & font_manager.get_font(installed[name]).get_charmap().keys()
+            missing -= known
+            fonts += [name] if known or not fonts else []
+    return fonts, "".join(map(chr, sorted(missing)))
 
 
 def lay_out(figure: Figure, attention: Attention, panels: Sequence[Panel]) -> Figure:
