@@ -356,7 +356,7 @@ def test_a_script_that_readers_of_a_language_do_not_know_is_not_its(tmp_path: Pa
         (tmp_path / folder).mkdir()
         (tmp_path / folder / SHARED).write_text(tokenizer.to_json(), encoding="utf-8")
     hi, en = str(tmp_path / "hi-en"), str(tmp_path / "en-de")
-    languages = {
+    languages: dict[str, dict[str, Any]] = {
         "en": {"folders": [en, hi], "readers": [en], "writer": {"name": "hi-en"}},
         "hi": {"folders": [hi], "readers": [hi], "writer": None},
     }

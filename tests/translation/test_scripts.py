@@ -122,3 +122,19 @@ def test_letters_with_several_accents_are_within_words() -> None:
     text, garbled = "Mo rí Adé Ọ̀ṣọ́rẹ̀.", "I saw Adé Ọ̀ṣọ́rlẹ̀."
     (span,) = garbled_names(text, garbled, lambda word: True, lambda word: False)
     assert text[slice(*span)] == "Adé Ọ̀ṣọ́rẹ̀"
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("٢١ سبتمبر ١٩٩٧،", "21 سبتمبر 1997,"), ("२० सितंबर।", "20 सितंबर."), ("１２３４。", "1234."),
+    ("كيف؟", "كيف?"), ("漢؟", "漢؟"), ("اِلتَقَيتُ", "التقيت"), ("שָׁלוֹם", "שלום"), ("5² १", "5² 1"),
+])  # fmt: skip
+def test_digits_marks_and_vowels_that_a_vocabulary_lacks_are_read_as_it_has_them(
+    text: str, expected: str
+) -> None:
+    """Those of other scripts were unknown tokens, and lost."""
+
+    def costs(texts: Sequence[str]) -> list[tuple[int, int]]:
+        known = "".join(c for c in "سبتمبركيفالتقيتשלוםसितंबर x²")
+        return [(sum(not (c in known or c.isascii()) for c in t), len(t)) for t in texts]
+
+    assert spelled([text], costs) == [Spelling(expected)]

@@ -89,7 +89,7 @@ def _fonts(attention: Attention) -> tuple[list[str], str]:
     missing = {ord(character) for character in text if not character.isspace()}
     installed = {font.name: font.fname for font in reversed(font_manager.fontManager.ttflist)}
     others = sorted(name for name in installed if name.startswith("Noto Sans "))
-    fonts = []
+    fonts = list[str]()
     for name in dict.fromkeys(("DejaVu Sans", *FONTS, *others)):
         if name in installed and (missing or not fonts):
             known = missing & font_manager.get_font(installed[name]).get_charmap().keys()

@@ -11,7 +11,8 @@ from zoo.translation.garbled_names import garbled_names, lost_acronyms, unknown_
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import has_strange_number
 from zoo.translation.parts import Part
-from zoo.translation.spelling import NOUNS, TAG, is_wordless, stays
+from zoo.translation.scripts import NOUNS
+from zoo.translation.spelling import TAG, is_wordless, stays
 from zoo.translation.stand_ins import (
     ATTEMPTS,
     Reading,

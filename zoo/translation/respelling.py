@@ -10,9 +10,9 @@ from zoo.checkpoint.about import About
 from zoo.data.tokenizer import Tokenizer
 from zoo.nn.contract import UNKNOWN
 from zoo.translation.parts import Tokens
+from zoo.translation.scripts import ACCENTED
 from zoo.translation.sentences import language_code
 from zoo.translation.spelling import (
-    ACCENTED,
     OPEN,
     Cost,
     Spelling,

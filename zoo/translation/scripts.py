@@ -41,6 +41,21 @@ _MARKS = {
     "my": str.maketrans(",", "၊"), "zh": str.maketrans(",;:", "，；："),
 }  # fmt: skip
 
+PLAIN_MARKS = str.maketrans("،٬。۔।։።٫؟", ",,......?")
+"""What ASCII has for a mark of another script."""
+
+NOUNS = frozenset({"de", "lb"})
+"""The languages whose nouns have a capital, like names."""
+
+_ACCENTED = "ca cs de es et fr gl hr hu is it lt lv pl pt ro sk sl tr"
+ACCENTED = frozenset(_ACCENTED.split())
+"""Languages that are also typed without their accents."""
+
+GERMAN = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
+)
+"""How German is typed without its letters."""
+
 DOTTED_I = frozenset({"az", "tr"})
 """Languages whose small İ is i, and whose small I is ı."""
 
@@ -70,8 +85,8 @@ def large(text: str, language: str) -> str:
     return (text.replace("i", "İ") if language in DOTTED_I else text).upper()
 
 
-def capitalized(word: str, language: str) -> str:
-    """Return a word with a capital, and small letters after it."""
+def cases(word: str, language: str) -> tuple[str, str, str]:
+    """Return a word in small letters, with a capital before small letters, and as it is."""
     if language in DOTTED_I:
-        return large(word[:1], language) + small(word[1:], language)
-    return word.capitalize()
+        return small(word, language), large(word[:1], language) + small(word[1:], language), word
+    return word.lower(), word.capitalize(), word

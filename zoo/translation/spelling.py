@@ -12,7 +12,16 @@ from typing import NamedTuple
 from zoo.data.tokenizer import Tokenizer
 from zoo.translation.addresses import ADDRESS
 from zoo.translation.number_formats import SMALL
-from zoo.translation.scripts import LETTERS, capitalized, large, small
+from zoo.translation.scripts import (
+    ACCENTED,
+    GERMAN,
+    LETTERS,
+    NOUNS,
+    PLAIN_MARKS,
+    cases,
+    large,
+    small,
+)
 from zoo.translation.sentences import SYMBOLS
 
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])[\u2018\u2019\u02bc`\u00b4](?=[^\W\d_])")
@@ -73,18 +82,6 @@ LARGE = re.compile(r"[^\W\d_a-z][\u0300-\u036f]*[^\W\d_a-z]")
 ABBREVIATIONS = frozenset({"UK", "USA", "NASA", "NATO", "OTAN", "ONU", "UNO"})
 """Those that are often made of the pieces of other words in small letters."""
 
-NOUNS = frozenset({"de", "lb"})
-"""The languages whose nouns have a capital, like names."""
-
-_ACCENTED = "ca cs de es et fr gl hr hu is it lt lv pl pt ro sk sl tr"
-ACCENTED = frozenset(_ACCENTED.split())
-"""Languages that are also typed without their accents."""
-
-GERMAN = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
-)
-"""How German is typed without its letters."""
-
 Cost = tuple[int, int]
 """How many tokens of a text are unknown, and how many it has."""
 
@@ -106,10 +103,8 @@ Costs = Callable[[Sequence[str]], list[Cost]]
 def may_be_respelled(text: str, language: str) -> bool:
     """Return whether a text looks as if it had another spelling."""
     return (
-        LARGE.search(text) is not None
-        or APOSTROPHE.search(text) is not None
+        any(each.search(text) for each in (LARGE, APOSTROPHE, ENTITY))
         or (language in NOUNS and text.islower())
-        or ENTITY.search(text) is not None
         or (language in ACCENTED and text.isascii())
     )
 
@@ -167,9 +162,10 @@ def spelled(
     plain = (functools.partial(_plain_marks, *marks) for marks in PLAIN)
     of_known = (functools.partial(_without, marks, costs) for marks in UNREAD)
     without = (functools.partial(_without, marks, None) for marks in UNREAD)
-    accents: Change = functools.partial(_without_accents, costs)
-    no_capitals: Change = functools.partial(_no_capitals, language)
-    less: list[Change] = [*plain, _compatible, no_capitals, _no_tags, *of_known, *without, accents]
+    of_costs = (_usual_marks, _without_marks, _without_accents)
+    marks, *bare = (functools.partial(each, costs) for each in of_costs)
+    usual = functools.partial(_no_capitals, language)
+    less = [*plain, _compatible, marks, usual, _no_tags, *of_known, *without, *bare]
     for change in less:
         for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs):
             if new_cost[0] < old_cost[0]:
@@ -192,13 +188,20 @@ def _plain_marks(marks: re.Pattern[str], plain: str, old: Spelling) -> Spelling:
     return old._replace(text=marks.sub(plain, old.text))
 
 
+def _usual_marks(costs: Costs, old: Spelling) -> Spelling:
+    """Return a text with marks of ASCII; not if nothing else of it is known."""
+    ((unknown, tokens),) = costs([old.text])
+    return old._replace(text=old.text.translate(PLAIN_MARKS)) if tokens - unknown > 1 else old
+
+
 def _compatible(old: Spelling) -> Spelling:
     """Return a text in Unicode's compatibility form, without characters that format it.
 
-    Not where a mark becomes a space and another one.
+    Digits of any script are those of ASCII. Not where a mark becomes a space and another one.
     """
     normal = READ_AS_LETTERS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), old.text)
-    text = "".join(c for c in normal if unicodedata.category(c) != "Cf")
+    plain = (str(int(c)) if c.isdecimal() else c for c in normal)
+    text = "".join(c for c in plain if unicodedata.category(c) != "Cf")
     return old._replace(text=text) if len(text.split()) == len(old.text.split()) else old
 
 
@@ -222,6 +225,13 @@ def _without_accents(costs: Costs, old: Spelling) -> Spelling:
         return match.group() if match.group()[0].isupper() else match.group().translate(table)
 
     return old._replace(text=WORD.sub(without, old.text))
+
+
+def _without_marks(costs: Costs, old: Spelling) -> Spelling:
+    """Return a text without the marks that a vocabulary lacks, such as the vowels of Arabic."""
+    marks = [c for c in set(old.text) if unicodedata.combining(c)]
+    lacked = {c for c, cost in zip(marks, costs(marks), strict=True) if cost[0]}
+    return old._replace(text="".join(c for c in old.text if c not in lacked))
 
 
 def _with_accents(costs: Costs, accented: Mapping[str, str], old: Spelling) -> Spelling:
@@ -303,11 +313,7 @@ def _fewest_tokens(words: Iterable[str], costs: Costs, language: str) -> dict[st
     That is: in small letters, with a large one or as it is; the first of them if they are equal. An
     abbreviation in capitals, such as DVD, stays: a vocabulary has no more of it than its letters.
     """
-    tried = [
-        (word, each)
-        for word in words
-        for each in (small(word, language), capitalized(word, language), word)
-    ]
+    tried = [(word, each) for word in words for each in cases(word, language)]
     usual: dict[str, tuple[Cost, str]] = {}
     for (word, each), cost in zip(tried, costs([each for _, each in tried]), strict=True):
         if word not in usual or cost < usual[word][0]:
