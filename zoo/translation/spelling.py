@@ -164,8 +164,8 @@ def spelled(
     without = (functools.partial(_without, marks, None) for marks in UNREAD)
     of_costs = (_usual_marks, _without_marks, _without_accents)
     marks, *bare = (functools.partial(each, costs) for each in of_costs)
-    usual = functools.partial(_no_capitals, language)
-    less = [*plain, _compatible, marks, usual, _no_tags, *of_known, *without, *bare]
+    lower = functools.partial(_no_capitals, language)
+    less: list[Change] = [*plain, _compatible, marks, lower, _no_tags, *of_known, *without, *bare]
     for change in less:
         for i, new, old_cost, new_cost in _changed(change, spellings, lacking, costs):
             if new_cost[0] < old_cost[0]:
