@@ -10,7 +10,12 @@ from click.testing import Result
 
 import zoo
 from tests.external_plugins.journey import TOP
-from zoo.translation.lost_numbers import has_strange_number, lost_numbers
+from zoo.translation.lost_numbers import (
+    NUMBER_WORDS,
+    has_strange_number,
+    lost_numbers,
+    may_be_in_words,
+)
 from zoo.translation.number_formats import converted
 
 CHECKPOINTS = TOP / "cards" / "checkpoints"
@@ -57,6 +62,33 @@ def test_numbers_are_compared_as_languages_write_them(
 ])  # fmt: skip
 def test_numbers_of_no_source_are_strange(source: str, translation: str, strange: bool) -> None:
     assert has_strange_number(source, translation) == strange
+
+
+@pytest.mark.parametrize(("source", "translation", "target", "lost"), [
+    ("Le vol 69 est en retard.", "The flight is late.", "en", ("69",)),
+    ("Le vol 69 est en retard.", "Flight sixty-nine is late.", "en", ()),
+    ("Le vol 69 est en retard.", "Der Flug hat Verspätung.", "de", ("69",)),
+    ("Le vol 69 est en retard.", "Le vol est en retard.", "pt", ()),
+    ("2 of 12 cats, 1 dog", "chats, chien", "fr", ()),
+    ("3,000 people left.", "Des gens sont partis.", "fr", ()),
+    ("200 people left.", "Des gens sont partis.", "fr", ("200",)),
+    ("He is 97.", "Il a nonante-sept ans.", "fr", ()),
+    ("Elle est née dans les années 50.", "She was born in the 1950s.", "en", ()),
+    ("in 30 minutes", "dans une demi-heure", "fr", ()),
+])  # fmt: skip
+def test_numbers_are_lost_where_no_word_is_of_a_number(
+    source: str, translation: str, target: str, lost: tuple[str, ...]
+) -> None:
+    assert lost_numbers(source, translation, may_be_in_words(source, translation, target)) == lost
+
+
+@pytest.mark.parametrize("language", ["de", "en", "fr"])
+def test_the_words_of_each_number_are_known(language: str) -> None:
+    num2words = pytest.importorskip("num2words").num2words
+    for number in (*range(13, 100), *range(100, 1000, 100), *range(1000, 100_000, 7000)):
+        for kind in ("cardinal", "ordinal"):
+            words = num2words(number, lang=language, to=kind)
+            assert NUMBER_WORDS[language].search(words), words
 
 
 def test_a_translation_says_which_numbers_it_lacks(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, lost_acronyms, unknown_names
 from zoo.translation.lost_items import Item, has_lost, items_of
-from zoo.translation.lost_numbers import has_strange_number
+from zoo.translation.lost_numbers import may_be_in_words
 from zoo.translation.parts import Part
 from zoo.translation.scripts import NOUNS
 from zoo.translation.spelling import TAG, is_wordless, stays
@@ -151,10 +151,10 @@ def _lost_items(
 ) -> list[Item]:
     """Return the items of a text, with names that are garbled, if a translation lacks one."""
     items, names = list[Item](), list[tuple[int, int]]()
-    strange = has_strange_number(text, translation)
+    in_words = may_be_in_words(text, translation, languages[1])
     for start, end, date in dates_of(text, *languages):
         items.append(Item("date", start, end, text[start:end], date=date))
-    items += [i for i in items_of(text, languages[0], every=strange) if _is_apart(i, items)]
+    items += [i for i in items_of(text, languages[0], in_words) if _is_apart(i, items)]
     for start, end, time in times_of(text, *languages):
         items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):
@@ -166,7 +166,7 @@ def _lost_items(
         name = Item("name", start, end, text[start:end])
         if _is_apart(name, [*items, *garbled]):
             garbled.append(name)
-    if garbled or has_lost(items, translation, *languages, every=strange):
+    if garbled or has_lost(items, translation, *languages, in_words):
         return sorted([*items, *garbled], key=lambda item: item.start)
     return []
 

@@ -9,7 +9,13 @@ from typing import Literal, NamedTuple
 
 from zoo.translation.addresses import ADDRESS, without_end
 from zoo.translation.dates import Date, has_date
-from zoo.translation.lost_numbers import NUMBER, lost_numbers, value_of
+from zoo.translation.lost_numbers import (
+    NEVER_IN_WORDS,
+    NUMBER,
+    OFTEN_IN_WORDS,
+    lost_numbers,
+    value_of,
+)
 from zoo.translation.number_formats import MINUS, POINT, SMALL, converted
 from zoo.translation.times import time_pattern
 
@@ -111,22 +117,24 @@ class Item(NamedTuple):
     date: Date | None = None
 
 
-def items_of(text: str, source: str = "", *, every: bool = False) -> Iterator[Item]:
+def items_of(
+    text: str, source: str = "", in_words: re.Pattern[str] = OFTEN_IN_WORDS
+) -> Iterator[Item]:
     """Yield the numbers, amounts of money, codes and addresses of a text in order.
 
-    Numbers that are often in words are none, but for those of money and those below zero.
+    Numbers that may be in words are none, but for those of money and those below zero.
 
     Args:
         text: the text.
         source: the code of its language, if it is known.
-        every: yield those numbers, too.
+        in_words: which numbers may be in words.
     """
     if not MAY_BE_ITEM.search(text):  # so it is with most texts
         return
     for match in ITEM.finditer(text):
         item = _item(match, text)
         if item.kind == "number":
-            if not (every or lost_numbers(item.number, "") or item.number[0] in MINUS):
+            if not (lost_numbers(item.number, "", in_words) or item.number[0] in MINUS):
                 continue
             is_before_point = text.startswith(".", item.end)
             if source and source not in POINT and is_before_point and ORDINALS.fullmatch(item.text):
@@ -153,7 +161,11 @@ def _item(match: re.Match[str], text: str) -> Item:
 
 
 def has_lost(
-    items: Sequence[Item], translation: str, source: str, target: str, *, every: bool = False
+    items: Sequence[Item],
+    translation: str,
+    source: str,
+    target: str,
+    in_words: re.Pattern[str] = OFTEN_IN_WORDS,
 ) -> bool:
     """Return whether a translation lacks one of the items of its source.
 
@@ -161,26 +173,30 @@ def has_lost(
         items: of the source.
         translation: of it.
         source, target: the codes of their languages; empty if not known.
-        every: whether numbers that are often in words are lost if they are not in digits.
+        in_words: which numbers are not lost if they are not in digits.
     """
     if not items:  # so it is with most texts
         return False
     counts = Counter((item.kind, item.text) for item in items)
     return any(
-        _is_lost(item, counts[item.kind, item.text], translation, (source, target), every)
+        _is_lost(item, counts[item.kind, item.text], translation, (source, target), in_words)
         for item in items
     )
 
 
 def _is_lost(
-    item: Item, times: int, translation: str, languages: tuple[str, str], every: bool
+    item: Item,
+    times: int,
+    translation: str,
+    languages: tuple[str, str],
+    in_words: re.Pattern[str],
 ) -> bool:
     """Return whether a translation has an item less often than its source."""
     source, target = languages
     if item.kind == "address":
         return translation.count(item.text) < times
     if item.kind == "code":
-        return _is_lost_code(item.text, translation, every)
+        return _is_lost_code(item.text, translation, in_words)
     if item.kind == "time":
         return not time_pattern(item.number, target).search(translation)
     if item.date is not None:
@@ -189,7 +205,7 @@ def _is_lost(
         return item.text not in translation and bool(lost_numbers(item.text, translation))
     written = converted(item.number, source, target)
     is_as_before = item.number in translation and written not in translation
-    if is_as_before or lost_numbers(item.number, translation, every=every):
+    if is_as_before or lost_numbers(item.number, translation, in_words):
         return True
     if item.number[0] in MINUS and not BELOW.search(translation):
         return True
@@ -212,11 +228,11 @@ def _lacks_money(item: Item, times: int, translation: str) -> bool:
     return count < times and not in_words
 
 
-def _is_lost_code(text: str, translation: str, every: bool) -> bool:
+def _is_lost_code(text: str, translation: str, in_words: re.Pattern[str]) -> bool:
     """Return whether a translation lacks a code; a date may have its month in words.
 
     Telephone numbers and ranges may have other marks between their digits. Ranges of small numbers
-    may be in words, unless `every` number has to be in digits.
+    may be in words.
     """
     if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", translation):
         return False
@@ -228,8 +244,8 @@ def _is_lost_code(text: str, translation: str, every: bool) -> bool:
         missing = [n for n in numbers if known.isdisjoint((n, 1900 + n, 2000 + n))]
         return len(missing) > 1 or any(number > 12 for number in missing)
     if RANGE.fullmatch(text) and len(re.sub(r"\D", "", text)) < LONG:
-        every = every or re.fullmatch(r"\d\d+-\d\d+", text) is not None
-        return bool(lost_numbers(re.sub(r"\D+", " - ", text), translation, every=every))
+        in_words = NEVER_IN_WORDS if re.fullmatch(r"\d\d+-\d\d+", text) else in_words
+        return bool(lost_numbers(re.sub(r"\D+", " - ", text), translation, in_words))
     return "." in text or ":" in text or not _has_digits("".join(WHOLE.findall(text)), translation)
 
 

@@ -21,6 +21,28 @@ GROUPS = re.compile(_GROUPS)
 OFTEN_IN_WORDS = re.compile(r"\d{1,2}|[1-9]0+")
 """Numbers that a translation may have in words: those of two digits, hundreds and thousands."""
 
+SELDOM_IN_WORDS = re.compile(r"\d|1[0-2]|[1-9]0{3,}")
+"""Of these, those that it may have although it has no word of a number: an article, a couple."""
+
+NEVER_IN_WORDS = re.compile(r"(?!)")
+"""No number."""
+
+NUMBER_WORDS = {
+    "de": re.compile(
+        "zwei|dre[iß]|vier|fünf|sech|sieb|acht|neun|zehn|elf|zwölf|zig|hundert|tausend|dutzend|halb|"
+        "hälft", re.I,
+    ),
+    "en": re.compile(
+        r"\b(?:ten|two|second|half)|three|four|fort[iy]|five|fift|six|seven|eight|nine|nint|eleven|"
+        "twel|twen|thir|hundred|thousand|dozen|decade|quarter", re.I,
+    ),
+    "fr": re.compile(
+        r"\b(?:dix|sept|huit|six|neuv|nona)|deux|trois|quat|quar|cinq|neuf|onz|douz|treiz|"
+        "quinz|seiz|vingt|trent|soixant|cent|mill|demi|moitié", re.I,
+    ),
+}  # fmt: skip
+"""What some word of each number from 13 on has, and halves and dozens, by language."""
+
 TIME = re.compile(r"(?<!\d)\d{1,2}(?:\s?(?:[:h]|uhr|heures?)\s?\d\d|\s?(?:h|heures?|uhr))\b", re.I)
 """A time of day."""
 
@@ -28,18 +50,36 @@ Value = tuple[str, str]
 """The digits before and after the decimal point, without zeros that mean nothing."""
 
 
-def lost_numbers(source: str, translation: str, *, every: bool = False) -> tuple[str, ...]:
+def lost_numbers(
+    source: str, translation: str, in_words: re.Pattern[str] = OFTEN_IN_WORDS
+) -> tuple[str, ...]:
     """Return the numbers of a source that its translation lacks, as they are written.
 
-    Those that are often written in words are not compared, unless `every` number is. Languages
-    separate thousands and decimals in different ways; digits in groups of three are taken for
-    thousands on both sides.
+    Those that may be `in_words` are not compared. Languages separate thousands and decimals in
+    different ways; digits in groups of three are taken for thousands on both sides.
     """
     if not DIGIT.search(source):
         return ()
     values = {value_of(match) for match in NUMBER.finditer(translation)}
-    lost = (m for m in NUMBER.finditer(source) if _is_lost(value_of(m), values, every))
+    lost = (m for m in NUMBER.finditer(source) if _is_lost(value_of(m), values, in_words))
     return tuple(match.group() for match in lost)
+
+
+def may_be_in_words(source: str, translation: str, target: str) -> re.Pattern[str]:
+    """Return which numbers of a source its translation may have in words.
+
+    Those are none where it has a number that its source has not, and few where it has no word of a
+    number, in the languages of which these are known.
+
+    Args:
+        source, translation: the texts.
+        target: the code of the translation's language; empty if not known.
+    """
+    if has_strange_number(source, translation):
+        return NEVER_IN_WORDS
+    words = NUMBER_WORDS.get(target)
+    has_some = words is None or words.search(translation)
+    return OFTEN_IN_WORDS if has_some else SELDOM_IN_WORDS
 
 
 def has_strange_number(source: str, translation: str) -> bool:
@@ -69,10 +109,15 @@ def value_of(match: re.Match[str]) -> Value:
     return digits.lstrip("0") or "0", after.rstrip("0")
 
 
-def _is_lost(value: Value, values: set[Value], every: bool) -> bool:
-    """Return whether a translation lacks a value, also as two parts, as in 12 euros 50."""
+def _is_lost(value: Value, values: set[Value], in_words: re.Pattern[str]) -> bool:
+    """Return whether a translation lacks a value, also as two parts, as in 12 euros 50.
+
+    A decade, as in "les années 50", may have its century.
+    """
     whole, after = value
-    if value in values or not (every or after or not OFTEN_IN_WORDS.fullmatch(whole)):
+    if value in values or not values.isdisjoint({("19" + whole, after), ("20" + whole, after)}):
+        return False
+    if not after and in_words.fullmatch(whole):
         return False
     parts = {digits.rstrip("0") for digits, decimals in values if not decimals}
     return not (after and (whole, "") in values and after.lstrip("0") in parts)

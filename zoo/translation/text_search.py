@@ -234,7 +234,7 @@ class TextSearch:
                 has_tag = own[0].lead and not request.source_prefix
                 tag = self.reader.leading_tag(text)[0] if has_tag else ""
                 one = aligned_as_typed(join_parts(text, of_parts, spaces, joints, tag), tag, own)
-                one = with_lost_numbers(one) if between else one
+                one = with_lost_numbers(one, language_code(languages)) if between else one
                 read = (part.text for part in own)
                 yield i, one if about.single_words else with_unseen_words(one, read, self._words)
             else:

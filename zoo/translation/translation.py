@@ -12,7 +12,7 @@ from zoo.data.features import FeatureReader
 from zoo.data.tokenizer import Tokenizer
 from zoo.decoding.options import Hypothesis
 from zoo.nn.contract import END, UNKNOWN
-from zoo.translation.lost_numbers import DIGIT, has_strange_number, lost_numbers
+from zoo.translation.lost_numbers import DIGIT, lost_numbers, may_be_in_words
 from zoo.translation.scripts import CLAUSE, clause_mark, large, small, without_stop
 from zoo.translation.spelling import OPEN, OPEN_MARKS
 
@@ -29,7 +29,7 @@ class Translation(NamedTuple):
     whether a sentence was translated in parts, because it is longer than those of training.
     respelled: whether a part was read in another spelling than it is written in, that of training.
     lost_numbers: those of the source that the translation lacks, as they are written there; only
-    between languages, and without those that are often written in words. copied: numbers, amounts
+    between languages, and without those that it may have in words. copied: numbers, amounts
     of money, dates, times, addresses and names of the source that the model would have lost: it
     read stand-ins, of which tokens, scores and `source_ids` are. unseen_words: those of the source
     that no training source had, and that the translation does not repeat: it is a guess there.
@@ -194,14 +194,14 @@ def left_open(one: Translation, language: str, prefix: str) -> Translation:
     return one._replace(text=f"{CLAUSE.sub('', text).rstrip()}{space}{mark[1]}", alignment=pairs)
 
 
-def with_lost_numbers(one: Translation) -> Translation:
-    """Return a translation between languages with the numbers that each of the best lacks."""
+def with_lost_numbers(one: Translation, target: str) -> Translation:
+    """Return a translation to a language with the numbers that each of the best lacks."""
     if not DIGIT.search(one.source):
         return one
-    lost = lost_numbers(one.source, one.text, every=has_strange_number(one.source, one.text))
+    lost = lost_numbers(one.source, one.text, may_be_in_words(one.source, one.text, target))
     return one._replace(
         lost_numbers=tuple(n for n in lost if not any(n in each for each in one.copied)),
-        alternatives=tuple(map(with_lost_numbers, one.alternatives)),
+        alternatives=tuple(with_lost_numbers(each, target) for each in one.alternatives),
     )
 
 
