@@ -264,6 +264,16 @@ def test_a_target_may_be_a_whole_address(server: Running) -> None:
         assert raw(server, b"GET http://" + host + b"/" + rest).startswith(b"HTTP/1.1 403")
 
 
+def test_a_target_may_begin_with_several_slashes(server: Running, allowing: Running) -> None:
+    """Those of clients and proxies that join an address and a path with one slash too many do."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = server.send("//translate", body=b"q=four&source=en&target=fr", headers=form)
+    assert answer.json == {"translatedText": "quatre"}
+    assert server.send("//").status == server.send("///page/app.js").status == 200
+    assert server.send("//none").json["error"].startswith("nothing at '/none'")
+    refused(allowing.send("//api/models"), 403, "wrong_api_key")
+
+
 def test_a_websocket_is_refused_and_the_log_is_silent(server: Running) -> None:
     before = len(server.lines)
     answer = server.send("/", headers={"Connection": "Upgrade", "Upgrade": "websocket"})

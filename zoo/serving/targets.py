@@ -1,4 +1,4 @@
-"""Requests whose target is a whole address."""
+"""Requests whose target is a whole address, or begins with several slashes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ class OriginForm:
     """Answers `GET http://host/path` as `GET /path` to that host.
 
     A server must accept such a target, and its host counts, not that of the header (RFC 9112,
-    section 3.2.2).
+    section 3.2.2). `//path` is `/path`: some clients and proxies join an address that ends with a
+    slash and a path that begins with one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -21,6 +22,8 @@ class OriginForm:
         """Answer a request."""
         if scope["type"] == "http":
             scope = origin_form(scope)
+            if scope["path"].startswith("//"):
+                scope = {**scope, "path": "/" + scope["path"].lstrip("/")}
         await self.app(scope, receive, send)
 
 
