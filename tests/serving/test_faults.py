@@ -296,6 +296,15 @@ def test_other_sites_and_host_names_are_refused(server: Running) -> None:
     assert server.send("/api/translate", GOOD, headers=own).status == 200
 
 
+def test_the_pages_files_load_where_a_proxy_hides_the_host_name(server: Running) -> None:
+    """Chromium sends the origin when it loads a module; without it, the page showed nothing."""
+    of_proxy = {"Origin": "https://site.example"}
+    for file in ("/page/app.js", "/explorer/explorer.js"):
+        assert server.send(file, headers=of_proxy).status == 200
+        refused(server.send(file, headers={"Host": "evil.example"}), 403, "foreign_origin")
+    assert server.send("/page/../api/models", headers=of_proxy).status == 404
+
+
 @pytest.fixture(scope="module")
 def allowing() -> Iterator[Running]:
     """A server with a key that is asked for by other names and from another site."""

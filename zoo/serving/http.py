@@ -56,6 +56,12 @@ PREFLIGHT = {
 }
 """What the page of an allowed site may send; its browser asks before it sends JSON."""
 
+FILES = ("/page/", "/explorer/")
+"""The page's files, which Chromium asks for with the page's origin.
+
+Behind a proxy that hides the host name, the page has to load to show why its requests are refused.
+"""
+
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 HANG_UP_SECONDS = 0.25
 """How often a waiting request checks whether its client is still there."""
@@ -91,8 +97,10 @@ class Access:
     def __init__(self, api_key: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> None:
         self.api_key, self.hosts, self.origins = api_key, hosts, origins
 
-    def check_site(self, headers: Headers) -> str:
+    def check_site(self, headers: Headers, path: str) -> str:
         """Return the other site whose page sends a request, empty if none does.
+
+        The page's files are for every site.
 
         Raises:
             ForeignOriginError: that site is not allowed, or the host name is not the server's.
@@ -108,6 +116,8 @@ class Access:
         if origin is None or (host and origin.partition("://")[2] == host):
             return ""
         if origin not in self.origins:
+            if path.startswith(FILES):
+                return ""
             raise ForeignOriginError(
                 "requests from other sites are refused",
                 repr(origin[:100]),
@@ -170,7 +180,7 @@ class Guard:
                 raise TwoLengthsError
             if (expected := headers.get("expect", "100-continue")).lower() != "100-continue":
                 raise ExpectationError(expected)
-            site = self.access.check_site(headers)
+            site = self.access.check_site(headers, scope["path"])
             if site and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, guarded)
                 return
