@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import re
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -273,6 +274,9 @@ def test_openapi_describes_the_routes(server: Running) -> None:
     validator = pytest.importorskip("openapi_spec_validator")
     description = server.send("/openapi.json").json
     validator.validate(description)
+    (base,) = description["servers"]
+    below = "https://site.example/zoo/"  # of a reverse proxy
+    assert urllib.parse.urljoin(f"{below}openapi.json", base["url"]) == below
     for path, methods in description["paths"].items():
         for method in methods:
             answer = server.send(path.replace("{name}", "x"), method=method.upper())

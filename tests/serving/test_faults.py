@@ -357,6 +357,19 @@ def test_what_is_no_origin_is_refused(run: Callable[..., Result], wrong: str) ->
     assert "https://example.org" in result.output
 
 
+def test_openapi_says_which_requests_need_the_key(server: Running, allowing: Running) -> None:
+    """Clients that are generated from it send a key only with those."""
+    description = allowing.send("/openapi.json").json
+    assert {"key", "bearer"} == set(description["components"]["securitySchemes"])
+    body = {"q": "four", "target": "fr"}
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            refusal = allowing.send(path, body if method == "post" else None).status == 403
+            assert operation.get("security", []) == [{"key": []}, {"bearer": []}] * refusal, path
+    without = server.send("/openapi.json").json
+    assert "security" not in str(without["paths"]) + str(without["components"])
+
+
 def test_the_page_of_an_allowed_site_can_read_answers(allowing: Running) -> None:
     asking = {
         "Origin": SITE,

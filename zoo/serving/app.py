@@ -89,7 +89,7 @@ def application(
     access = Access(api_key, hosts, origins)
     libre = LibreTranslate(service, access.has_key)
     routes = described(Api(service), libre)
-    plain = Plain(service, openapi(routes))
+    plain = Plain(service, openapi(routes, has_key=bool(api_key)))
     undescribed = {
         "/": plain.page,
         "/openapi.json": plain.describe,

@@ -16,6 +16,12 @@ from zoo.serving import answers, schema
 from zoo.serving.api import Api
 from zoo.serving.libretranslate import LibreTranslate
 
+KEYS = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}
+"""How an API key is sent, for OpenAPI: one of these."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -32,6 +38,11 @@ class Described:
     many: bool = False
     media: str = "application/json"
     form: bool = False
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether requests need the server's API key, if it has one."""
+        return self.path.startswith("/api/") or self.method == "post"
 
 
 def described(api: Api, libre: LibreTranslate) -> list[Described]:
@@ -61,8 +72,8 @@ def described(api: Api, libre: LibreTranslate) -> list[Described]:
     ]  # fmt: skip
 
 
-def openapi(routes: list[Described]) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 description of the routes."""
+def openapi(routes: list[Described], *, has_key: bool) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 description of the routes of a server with or without an API key."""
     kinds = {kind for r in routes for kind in (r.request, r.answer) if kind is not None}
     kinds.add(answers.ErrorAnswer)
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
@@ -70,7 +81,9 @@ def openapi(routes: list[Described]) -> dict[str, Any]:
     _, whole = models_json_schema([(kind, "validation") for kind in ordered], ref_template=template)
     paths: dict[str, Any] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method] = _operation(route)
+        operation = paths.setdefault(route.path, {})[route.method] = _operation(route)
+        if has_key and route.needs_key:
+            operation["security"] = [{name: []} for name in KEYS]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -78,10 +91,12 @@ def openapi(routes: list[Described]) -> dict[str, Any]:
             "version": zoo.__version__,
             "description": "Translate with sequence-to-sequence checkpoints, and see inside them.",
         },
+        "servers": [{"url": "."}],  # where the description is: a proxy may have it below a path
+        "security": [],
         "paths": paths,
         "components": {
             "schemas": whole["$defs"],
-            "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}},
+            **({"securitySchemes": KEYS} if has_key else {}),
         },
     }
 
