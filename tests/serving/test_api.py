@@ -21,7 +21,13 @@ from tests.serving.client import Running
 from tests.serving.conftest import CAPTIONS, CARDS, LONG, NUMBERS, SEQ2SEQ
 from zoo.serving.api import listed
 from zoo.serving.markup import Markup
-from zoo.serving.schema import TranslateRequest
+from zoo.serving.schema import (
+    AttentionRequest,
+    SearchRequest,
+    StreamRequest,
+    TranslateRequest,
+    TreeRequest,
+)
 from zoo.serving.worker import written
 from zoo.serving.workers import Worker
 
@@ -286,6 +292,17 @@ def test_openapi_describes_the_routes(server: Running) -> None:
     answer = server.send("/api/translate", {"checkpoint": NUMBERS, "texts": ["four"]}).json
     required = known["Translation"]["required"]
     assert all(name in answer["translations"][0] for name in required)
+
+
+@pytest.mark.parametrize("kind", [TranslateRequest, StreamRequest, AttentionRequest, TreeRequest])
+def test_the_defaults_that_openapi_gives_change_nothing(kind: type[SearchRequest]) -> None:
+    """Generated clients send them all: a beam of 1, in place of what the checkpoint recommends."""
+    fields = kind.model_json_schema()["properties"].items()
+    defaults = {name: field["default"] for name, field in fields if "default" in field}
+    text = {"texts": ["four"]} if kind is TranslateRequest else {"text": "four"}
+    given = {"checkpoint": NUMBERS, **text}
+    plain = kind.model_validate(given)
+    assert kind.model_validate({**given, **defaults}).options() == plain.options()
 
 
 def test_what_a_worker_writes_is_passed_on_as_it_is() -> None:

@@ -65,11 +65,26 @@ class Languages(Strict):
         return self.source_lang, self.target_lang
 
 
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """Leave the defaults of the search out of a JSON schema.
+
+    Generated clients send each default, in place of what the checkpoint recommends.
+    """
+    for name in _search_options():
+        schema["properties"][name].pop("default", None)
+
+
+def _search_options() -> set[str]:
+    return set(SearchRequest.model_fields) - {"checkpoint"} - set(Languages.model_fields)
+
+
 class SearchRequest(Languages):
     """What every request that translates takes.
 
     Options that are not given are those that the checkpoint recommends.
     """
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     checkpoint: str = Field(description="The name of a checkpoint, as GET /api/models lists it.")
     beam: Whole = Field(
@@ -107,8 +122,8 @@ class SearchRequest(Languages):
 
     def options(self) -> dict[str, Any]:
         """Return the options of the search that were given."""
-        names = set(SearchRequest.model_fields) - {"checkpoint"} - set(Languages.model_fields)
-        return {name: getattr(self, name) for name in sorted(names & self.model_fields_set)}
+        names = _search_options() & self.model_fields_set
+        return {name: getattr(self, name) for name in sorted(names)}
 
 
 class Reading(Strict):
