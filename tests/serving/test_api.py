@@ -426,6 +426,8 @@ def test_forms_are_read_as_json_is(server: Running) -> None:
     assert sent(f"{unquoted}--x1--\r\n", several).json["translatedText"] == wanted
     in_address = server.send(f"/translate?{urlencode(fields)}", body=b"", headers={})
     assert in_address.json["translatedText"] == wanted
+    lines = urlencode({"q": "four\r\nfive", "source": "en", "target": "fr"})  # as browsers send
+    assert sent(lines, urlencoded).json["translatedText"] == "quatre\ncinq"
     both = server.translate(CAPTIONS, TEXTS[0], TEXTS[1])
     twice = [("q", TEXTS[0]), ("q", TEXTS[1]), ("source", "en"), ("target", "de")]
     assert sent(urlencode(twice), urlencoded).json["translatedText"] == both

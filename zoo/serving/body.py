@@ -113,7 +113,8 @@ async def read_form(kind: type[Body], request: Request, limits: Limits) -> Body:
 def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
     """Return a body that is JSON or, as some clients send it, a form or the address's query.
 
-    `curl -d` says that JSON is a form too. Several fields of one name are a list.
+    `curl -d` says that JSON is a form too. Several fields of one name are a list. Browsers end each
+    line of a form with CRLF, whatever its text has.
 
     Raises:
         RequestError: as `parse` does.
@@ -133,7 +134,7 @@ def parse_form(kind: type[Body], request: Request, body: bytes) -> Body:
         raise RequestError("the form cannot be read", str(error)[:200]) from None
     of_name: dict[str, list[str]] = {}
     for name, value in fields:
-        of_name.setdefault(name, []).append(value)
+        of_name.setdefault(name, []).append(value.replace("\r\n", "\n"))  # as LibreTranslate does
     values = {name: each if len(each) > 1 else each[0] for name, each in of_name.items()}
     try:
         return kind.model_validate(values)
