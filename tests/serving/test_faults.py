@@ -357,6 +357,16 @@ def test_what_is_no_origin_is_refused(run: Callable[..., Result], wrong: str) ->
     assert "https://example.org" in result.output
 
 
+def test_no_cache_passes_on_what_needs_the_key(server: Running, allowing: Running) -> None:
+    """Varnish keeps an answer that does not forbid it, and gave it to clients without the key."""
+    for path in ("/api/models", "/readyz", "/none"):
+        assert server.send(path).headers["cache-control"] == "no-store"
+    assert server.send("/api/translate", GOOD).headers["cache-control"] == "no-store"
+    assert allowing.send("/api/models").headers["cache-control"] == "no-store"
+    for path in ("/", "/page/app.js"):
+        assert server.send(path).headers["cache-control"] == "no-cache"
+
+
 def test_openapi_says_which_requests_need_the_key(server: Running, allowing: Running) -> None:
     """Clients that are generated from it send a key only with those."""
     description = allowing.send("/openapi.json").json

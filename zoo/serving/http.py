@@ -49,6 +49,9 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+NOT_STORED = (b"cache-control", b"no-store")
+"""For all but the page's files: a shared cache would pass what needs a key on without one."""
+
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, X-API-Key",
@@ -167,8 +170,7 @@ class Guard:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
-                extra = [*SECURITY, *_readable_for(site)]
-                message = {**message, "headers": [*message["headers"], *extra]}
+                message = {**message, "headers": _with_policies(message["headers"], site)}
             await send(message)
 
         try:
@@ -212,6 +214,12 @@ class Guard:
             return path
         named = (route for route in self.routes if "{" in route)
         return next((r for r in named if path.startswith(r.partition("{")[0])), "other")
+
+
+def _with_policies(headers: list[tuple[bytes, bytes]], site: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer with those for browsers and caches."""
+    stored = () if any(name == NOT_STORED[0] for name, _ in headers) else (NOT_STORED,)
+    return [*headers, *SECURITY, *stored, *_readable_for(site)]
 
 
 def _readable_for(site: str) -> list[tuple[bytes, bytes]]:
