@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import functools
 import gc
 import itertools
 import math
+import os
 import shutil
+import subprocess
 import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -35,6 +40,7 @@ from zoo.nn import (
     create_model,
     feedforward_sublayer,
     few_queries,
+    kernel_library,
     linear,
     sublayers,
 )
@@ -745,12 +751,59 @@ def test_a_linker_that_replaces_its_output_beside_another(
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("ZOO_CACHE", str(cache))
     with ThreadPoolExecutor() as pool:
-        one = pool.submit(module.compile_kernels)
+        one = pool.submit(kernel_library.compile_library)
         while not (tmp_path / "replaced").exists() and not one.done():
             time.sleep(0.01)
-        other = pool.submit(module.compile_kernels)
+        other = pool.submit(kernel_library.compile_library)
         assert one.result() == other.result()
     assert [file.read_text() for file in (cache / "kernels").iterdir()] == ["made\n"]
+
+
+@pytest.mark.parametrize("fault", ["noexec", "shared", "no /proc"])
+def test_kernels_that_cannot_be_loaded_are_an_error(
+    fault: str, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later commands would not use them, without a word."""
+    folder = tmp_path / "kernels"
+    folder.mkdir(mode=0o777 if fault == "shared" else 0o700)
+    if fault == "shared":
+        folder.chmod(0o777)
+    file = folder / "made.so"
+    shutil.copy(library, file)
+    reason = "failed to map segment" if fault == "noexec" else "others may write"
+    if fault == "noexec":  # as the system refuses a library there
+        monkeypatch.setattr(ctypes, "CDLL", mock.Mock(side_effect=OSError(reason)))
+    if fault == "no /proc":  # torch reads /proc/cpuinfo before it converts to float16
+        reason = "Failed to initialize cpuinfo!"
+        monkeypatch.setattr(torch.Tensor, "half", mock.Mock(side_effect=RuntimeError(reason)))
+    monkeypatch.setattr(module, "library_file", lambda: file)
+    monkeypatch.setattr(module, "compile_library", lambda: file)
+    assert module.kernels.__wrapped__() is None
+    result = CliRunner().invoke(cli, ["compile-kernels"])
+    assert result.exit_code == 1
+    assert f"{file} cannot be loaded: " in result.output
+    assert reason in result.output
+    assert "Set ZOO_CACHE" in result.output
+    module.kernels.cache_clear()
+
+
+def test_a_full_cache_is_named_when_kernels_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of the system's copy named the temporary file that was read."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(Path, "write_bytes", mock.Mock(side_effect=full))
+
+    def compile_nothing(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        Path(command[command.index("-o") + 1]).touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", compile_nothing)
+    result = CliRunner().invoke(cli, ["compile-kernels"])
+    expected = f"Error: {kernel_library.library_file()}: No space left on device. ZOO_CACHE can"
+    assert result.output.startswith(expected)
+    assert not list(tmp_path.rglob("*.so"))
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -64,7 +63,7 @@ def compile_library() -> Path:
         if done.returncode:
             raise ZooError(what, done.stderr.strip()[:500] or f"exit code {done.returncode}", after)
         with whole_file(library) as part:
-            shutil.copyfile(made, part)
+            part.write_bytes(made.read_bytes())  # a copy names the wrong file of a full disk
             part.chmod(0o700)
     return library
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from zoo.errors import ZooError
 from zoo.nn.kernel_library import compile_library, is_own, library_file
 from zoo.nn.kernel_structures import COUNT, POINTER, Packed, Shape, Strides
 
@@ -221,10 +222,18 @@ def compile_kernels() -> Path:
     """Compile the kernels, which this process and later ones load; return the library.
 
     Raises:
-        ZooError: there is no compiler, or it fails.
+        ZooError: there is no compiler, it fails, or what it made cannot be loaded from where it is.
     """
     library = compile_library()
     kernels.cache_clear()
+    try:
+        _load()
+    except (OSError, AttributeError, RuntimeError) as error:
+        raise ZooError(
+            f"{library} cannot be loaded",
+            str(error),
+            "Set ZOO_CACHE to a folder of yours from which programs may be run",
+        ) from None
     return library
 
 
@@ -232,12 +241,25 @@ def compile_kernels() -> Path:
 def kernels() -> Kernels | None:
     """Return the kernels if they have been compiled for this processor by this user."""
     try:
-        library = library_file()
-        if not all(is_own(path) for path in (library, library.parent)):
-            return None
-        return Kernels(ctypes.CDLL(str(library)))
-    except (OSError, AttributeError):  # none, or damaged: it is optional
+        return _load()
+    except (OSError, AttributeError, RuntimeError):  # none, or damaged: it is optional
         return None
+
+
+def _load() -> Kernels:
+    """Load the library.
+
+    Raises:
+        OSError: there is none, others may write to it, or the system does not load it.
+        AttributeError: a function is missing.
+        RuntimeError: torch cannot convert packed weights: it needs /proc/cpuinfo for that.
+    """
+    library = library_file()
+    for path in (library, library.parent):
+        if not is_own(path):
+            raise PermissionError(f"{path} is another user's, or others may write to it")
+    torch.zeros(1).half()
+    return Kernels(ctypes.CDLL(str(library)))
 
 
 def product_kernels(rows: int) -> Kernels | None:
