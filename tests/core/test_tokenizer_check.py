@@ -3,7 +3,10 @@
 import base64
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -351,6 +354,36 @@ def test_a_panic_of_the_library_is_an_error(written: dict[str, str]) -> None:
     tokenizer._tokenizer = Broken()  # type: ignore[assignment]  # a double
     with pytest.raises(DataError, match="the library has failed: index out of range"):
         tokenizer.encode(["a"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of processes is of threads on Linux")
+def test_a_limit_of_threads_is_named(written: dict[str, str]) -> None:
+    """As of `ulimit -u` or a container's processes: the library panics in training and reading."""
+    program = f"""
+import os, resource
+import tokenizers
+from zoo.data.tokenizer import Tokenizer
+from zoo.errors import DataError
+
+if not os.geteuid():
+    os.setuid(54321)  # the system limits no root
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+read = Tokenizer(tokenizers.Tokenizer.from_str({written["bpe"]!r}))
+for use in (lambda: Tokenizer.train(iter(["a b"] * 9), "word", 20), lambda: read.encode(["a"] * 9)):
+    try:
+        use()
+    except DataError as error:
+        print(error)
+"""
+    unset = {k: v for k, v in os.environ.items() if k != "TOKENIZERS_PARALLELISM"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=unset
+    )
+    line = (
+        "the tokenizer cannot start its threads: this process may start no more. Allow more "
+        "(`ulimit -u`), or set TOKENIZERS_PARALLELISM=false\n"
+    )
+    assert done.stdout == 2 * line, done.stderr
 
 
 def test_all_models_are_written_or_refused_here(written: dict[str, str]) -> None:

@@ -10,12 +10,22 @@ from zoo.errors import DataError
 
 @contextlib.contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError."""
+    """Turn a panic of the library, which is no subclass of Exception, into a RuntimeError.
+
+    Raises:
+        DataError: the system gives the library no threads.
+    """
     try:
         yield
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
+        if "ThreadPoolBuildError" in str(error):
+            raise DataError(
+                "the tokenizer cannot start its threads",
+                "this process may start no more",
+                "Allow more (`ulimit -u`), or set TOKENIZERS_PARALLELISM=false",
+            ) from None
         raise RuntimeError(f"the library has failed: {error}") from None
 
 
@@ -25,5 +35,7 @@ def failing(what: str) -> Iterator[None]:
     try:
         with panics_as_errors():
             yield
+    except DataError:
+        raise
     except Exception as error:  # the library raises bare Exceptions
         raise DataError(what, str(error)[:300]) from None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.text_tokenizer import SPECIALS
+from zoo.data.tokenizer_failures import panics_as_errors
 from zoo.errors import ConfigError
 
 UNKNOWN_TOKEN = SPECIALS[3]
@@ -109,5 +110,6 @@ def _train(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Split(Regex(pattern), "isolated")]
     )
     tokenizer.decoder = decoders.Metaspace()
-    tokenizer.train_from_iterator(texts, trainer)
+    with panics_as_errors():
+        tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
