@@ -38,6 +38,8 @@ TEXT_LIMIT = 100_000_000
 VALUES_LIMIT = 5_000_000
 """The most values in a JSON text: each takes up to a hundred times its two bytes in memory."""
 
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # by a file system, such as a share's
+
 
 @contextlib.contextmanager
 def open_regular(file: Path, limit: int | None = None) -> Iterator[BinaryIO]:
@@ -55,10 +57,8 @@ def open_regular(file: Path, limit: int | None = None) -> Iterator[BinaryIO]:
             if not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(f"{file} cannot be read", "it is not a regular file")
             if limit is not None and status.st_size > limit:
-                raise CheckpointError(
-                    f"{file} cannot be read",
-                    f"it has {status.st_size:,} bytes; the limit is {limit:,}",
-                )
+                why = f"it has {status.st_size:,} bytes; the limit is {limit:,}"
+                raise CheckpointError(f"{file} cannot be read", why)
             yield stream
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read", error.strerror or str(error)) from None
@@ -94,17 +94,15 @@ def parse_json(text: str | bytes) -> Any:
     """
 
     def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs):
+        if len(value := dict(pairs)) < len(pairs):
             (name, _), *_ = (Counter(name for name, _ in pairs)).most_common(1)
             raise ValueError(f"duplicate key {name[:100]!r}")
         return value
 
     def finite(number: str) -> float:
-        value = float(number)
-        if not math.isfinite(value):
-            raise ValueError(f"{number[:40]} is too large for a number")
-        return value
+        if math.isfinite(value := float(number)):
+            return value
+        raise ValueError(f"{number[:40]} is too large for a number")
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a JSON number")
@@ -231,7 +229,7 @@ def exchange_names(one: Path, other: Path) -> bool:
     if call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
         return True
     code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
+    if code in (*_UNSUPPORTED, errno.EPERM):
         return False
     raise OSError(code, os.strerror(code), str(one))
 
@@ -343,18 +341,20 @@ def replace_file(file: Path, content: str | bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Flush a file or folder to disk (fsync); on Windows, files that may be written."""
+    """Flush a file or folder to disk (fsync), if it can be; on Windows, files that are writable."""
     if fcntl is None and path.is_dir():
         return
     handle = os.open(path, os.O_RDWR if fcntl is None else os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
     finally:
         os.close(handle)
 
 
 def write_json(file: Path, value: object) -> None:
     """Write a value as readable JSON."""
-    file.write_text(
-        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    file.write_text(f"{text}\n", encoding="utf-8")

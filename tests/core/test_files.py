@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from typing_extensions import Buffer
@@ -373,3 +374,20 @@ def test_a_full_disk_is_no_fault_of_a_dataset(tmp_path: Path) -> None:
     (line,) = done.stderr.decode().splitlines()[-1:]
     assert line.startswith("OSError: [Errno 27] File too large: ")
     assert str(tmp_path) in line
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EIO])
+def test_a_file_system_that_flushes_nothing(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As folders of some network shares; an error of a disk stays one."""
+    monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=OSError(code, os.strerror(code))))
+    if code == errno.EIO:
+        with pytest.raises(OSError, match="Input/output error"):
+            replace_file(tmp_path / "file", "text")
+        assert not os.listdir(tmp_path)
+        return
+    replace_file(tmp_path / "file", "text")
+    with whole_folder(tmp_path / "folder") as part:
+        (part / "file").write_text("text")
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "file").read_text() == "text"

@@ -82,7 +82,7 @@ class ShardOutput:
     def save(self) -> None:
         """Record what is done, once it is on the disk."""
         self._stream.flush()
-        os.fsync(self._stream.fileno())
+        flush(Path(self._stream.name))
         done = {"left": len(self.lines), "bytes": self._bytes}
         replace_file(self._record, json.dumps({**self._run, **done}))
         self._saved = time.monotonic()
