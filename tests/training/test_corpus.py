@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -138,6 +139,17 @@ def test_a_full_disk_names_the_cache(
         open_corpus(dataset(50), None, tokenizers, LIMITS)
     assert Path(raised.value.filename).parent == cache
     assert [file.suffix for file in cache.iterdir()] == [".lock"]
+
+
+def test_a_cache_without_locks_is_named(
+    cache: Path, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network share; the system names no file."""
+    refused = OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    monkeypatch.setattr("filelock.FileLock.acquire", mock.Mock(side_effect=refused))
+    with pytest.raises(OSError, match="No locks available") as caught:
+        open_corpus(dataset(3), None, tokenizers, LIMITS)
+    assert Path(caught.value.filename).parent == cache
 
 
 def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: TokenizerPair) -> None:

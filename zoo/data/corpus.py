@@ -18,7 +18,6 @@ from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
 
 from zoo.data import datasets
 from zoo.data.batches import Corpus, LeftOut, Sequences, encode_pairs
@@ -29,7 +28,7 @@ from zoo.data.sources import Sources
 from zoo.data.tokenizer import Tokenizer
 from zoo.errors import CheckpointError, DataError
 from zoo.files import read_json, whole_folder, write_json
-from zoo.registry.cache_folder import cache_folder
+from zoo.registry.cache_folder import cache_folder, locked_entry
 from zoo.registry.config import Config
 from zoo.registry.declarations import Dataset
 from zoo.registry.parameters import LengthLimits
@@ -128,7 +127,7 @@ def open_corpus(
     tokens = cache_folder() / "tokens"
     tokens.mkdir(parents=True, exist_ok=True)
     folder = tokens / _key(dataset, limit, tokenizers, limits)
-    with FileLock(f"{folder}.lock"):  # of concurrent processes, one writes the files
+    with locked_entry(folder):
         try:
             return _map(folder)
         except CheckpointError:

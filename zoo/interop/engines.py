@@ -9,15 +9,13 @@ import shutil
 from pathlib import Path
 from typing import cast
 
-import filelock
-
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Hypothesis, Search
 from zoo.decoding.search import search
 from zoo.errors import FAILURES, DecodingError, PluginError, ZooError
 from zoo.interop.exporter import export_checkpoint, exporter_of
 from zoo.interop.runner import Runner, Sources
-from zoo.registry.cache_folder import cache_folder
+from zoo.registry.cache_folder import cache_folder, locked_entry
 from zoo.registry.imports import import_object
 from zoo.registry.registry import Registry
 from zoo.registry.reporting import Reporting
@@ -141,7 +139,7 @@ def cached_export(
     parent = cache_folder() / "exports" / format
     folder = parent / f"{digest(checkpoint)}-{precision}-{exporter.version}"
     parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(parent / f"{folder.name}.lock"):
+    with locked_entry(folder):
         if anew:
             shutil.rmtree(folder, ignore_errors=True)
         if not folder.is_dir():

@@ -17,8 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import cast
 
-import filelock
-
 from zoo.checkpoint import format as own_format
 from zoo.checkpoint.format import CONFIG, FORMAT, ORIGINAL, describe, is_checkpoint, unread_in
 from zoo.checkpoint.tensors import open_tensors
@@ -48,7 +46,7 @@ from zoo.interop.export_card import STATEMENTS
 from zoo.interop.source import Source
 from zoo.interop.weights import WHOLE
 from zoo.registry.address import Address
-from zoo.registry.cache_folder import cache_folder
+from zoo.registry.cache_folder import cache_folder, locked_entry
 from zoo.registry.registry import Registry, default_registry
 
 SMALL = 20_000_000
@@ -301,7 +299,7 @@ def _converted(
     folder = _folder(name, format, registry)
     if not _is_whole(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(f"{folder}.lock"):
+        with locked_entry(folder):
             if not _is_whole(folder):
                 shutil.rmtree(folder, ignore_errors=True)
                 path = source.file or source.folder

@@ -50,6 +50,27 @@ def user_folder(variable: str, name: str) -> Path:
         return Path(os.devnull) / name
 
 
+@contextlib.contextmanager
+def locked_entry(entry: Path) -> Iterator[None]:
+    """Hold the lock of an entry of the cache: of several processes, one writes it.
+
+    Raises:
+        OSError: the lock cannot be had, as on a file system without locks; it names the entry.
+    """
+    from filelock import FileLock  # slow to import, and every command imports this module
+
+    lock = FileLock(f"{entry}.lock")
+    try:
+        lock.acquire()
+    except OSError as error:
+        error.filename = error.filename or str(entry)
+        raise
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def contents() -> list[Contents]:
     """Return what the folders of the cache hold, without those that are empty."""
     entries = {kind: list(_entries(kind)) for kind in KINDS}
@@ -62,7 +83,7 @@ def clean(kinds: Sequence[str]) -> tuple[int, list[Path]]:
     Files that a running process has open stay readable for it. A lock file is removed while its
     lock is held here: a process that opened it just before finds it gone and locks a new one.
     """
-    from filelock import FileLock, Timeout  # slow to import, and every command imports this module
+    from filelock import FileLock, Timeout
 
     freed, busy = 0, []
     for kind in kinds:
