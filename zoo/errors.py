@@ -223,6 +223,13 @@ def in_brackets(hint: str) -> str:
     return f" ({hint})" if hint else ""
 
 
+def reason_of(error: OSError | ValueError) -> str:
+    """Return why something cannot be written, without what the system's message repeats."""
+    if isinstance(error, UnicodeEncodeError):  # of half of a surrogate pair, as Python reads names
+        return "it would name a file or a folder whose name is not UTF-8"
+    return getattr(error, "strerror", None) or str(error)
+
+
 @contextlib.contextmanager
 def writing(path: object, kind: type[ZooError] = CheckpointError) -> Iterator[None]:
     """Turn what the system says while `path` is written into an error of the given kind.
@@ -233,8 +240,8 @@ def writing(path: object, kind: type[ZooError] = CheckpointError) -> Iterator[No
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise kind(f"{path} cannot be written", reason, "Choose another place") from error
+        what = f"{path} cannot be written"
+        raise kind(what, reason_of(error), "Choose another place") from error
 
 
 @contextlib.contextmanager

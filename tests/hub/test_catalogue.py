@@ -126,6 +126,26 @@ def test_a_folder_gets_a_name(
     assert "lists no checkpoints" in run("registry", "list").stdout
 
 
+def test_a_folder_whose_name_is_not_utf_8_gets_no_name(
+    checkpoint: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """It ended in a traceback; a run names its data so, too."""
+    folder = tmp_path / os.fsdecode(b"a\xffb")
+    try:
+        shutil.copytree(checkpoint, folder / "small")
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    monkeypatch.chdir(folder)
+    result = run("registry", "add", "mine", "small")
+    reason = "it would name a file or a folder whose name is not UTF-8"
+    assert result.exit_code == 1
+    assert f"registry.toml cannot be written: {reason}. Rename it" in result.output
+    assert not (tmp_path / "registry.toml").exists()
+    Path("a.tsv").write_text("a b\tc d\n" * 9)
+    with pytest.raises(CheckpointError, match=f"out.run cannot be written: {reason}"):
+        zoo.train("rnnsearch-tiny", "a.tsv", "out", steps=1)
+
+
 def test_a_released_name_and_an_alias_get_another_name(
     fresh: Callable[[], Registry], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ from zoo.errors import (
     IntegrityError,
     NotOursError,
     ZooError,
+    reason_of,
 )
 from zoo.files import TEXT_LIMIT, locked, read_json, read_text, replace_file
 from zoo.hub.contract import Progress
@@ -240,9 +241,9 @@ def _changing() -> Iterator[tomlkit.TOMLDocument]:
             _check_written(file, after, document)
             if after != before:
                 replace_file(file.resolve(), after)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CatalogueError(f"{file} cannot be written", reason, ANOTHER) from None
+    except (OSError, UnicodeEncodeError) as error:
+        next = ANOTHER if isinstance(error, OSError) else "Rename it"
+        raise CatalogueError(f"{file} cannot be written", reason_of(error), next) from None
 
 
 def _check_written(file: Path, text: str, document: tomlkit.TOMLDocument) -> None:
