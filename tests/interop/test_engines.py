@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
+from unittest import mock
 
 import pytest
 from click.testing import Result
@@ -64,6 +65,15 @@ def test_a_damaged_export_in_the_cache_is_made_again(
     file.write_bytes(whole[: len(whole) // 2])
     assert Translator(made, engine="ctranslate2").translate(TEXTS) == expected
     assert file.read_bytes() == whole
+
+
+def test_an_export_in_another_user_s_cache_needs_no_lock(
+    made: Checkpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    expected = Translator(made, engine="ctranslate2").translate(TEXTS[0])
+    monkeypatch.setattr("filelock.FileLock.acquire", mock.Mock(side_effect=PermissionError()))
+    assert Translator(made, engine="ctranslate2").translate(TEXTS[0]) == expected
 
 
 def test_ctranslate2_without_the_sources_end() -> None:

@@ -152,6 +152,17 @@ def test_a_cache_without_locks_is_named(
     assert Path(caught.value.filename).parent == cache
 
 
+def test_a_corpus_of_another_user_s_cache_needs_no_lock(
+    cache: Path, tokenizers: TokenizerPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a teacher, or in an image of a container: its files were read, but not its lock."""
+    written = open_corpus(dataset(3), None, tokenizers, LIMITS)
+    refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    monkeypatch.setattr("filelock.FileLock.acquire", mock.Mock(side_effect=refused))
+    again = open_corpus(dataset(3), None, tokenizers, LIMITS)
+    assert again.fingerprint() == written.fingerprint()
+
+
 def test_changed_text_has_another_fingerprint(cache: Path, tokenizers: TokenizerPair) -> None:
     one = open_corpus(dataset(50), None, tokenizers, LIMITS)
     other = open_corpus(dataset(51), None, tokenizers, LIMITS)

@@ -124,9 +124,10 @@ def open_corpus(
         DataError: the data is missing or malformed.
         OSError: the cache cannot be written.
     """
-    tokens = cache_folder() / "tokens"
-    tokens.mkdir(parents=True, exist_ok=True)
-    folder = tokens / _key(dataset, limit, tokenizers, limits)
+    folder = cache_folder() / "tokens" / _key(dataset, limit, tokenizers, limits)
+    with contextlib.suppress(CheckpointError):
+        return _map(folder)  # without the lock: the cache may be another user's, or read-only
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with locked_entry(folder):
         try:
             return _map(folder)

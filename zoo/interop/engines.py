@@ -138,6 +138,8 @@ def cached_export(
     exporter = exporter_of(format, checkpoint.architecture, registry)
     parent = cache_folder() / "exports" / format
     folder = parent / f"{digest(checkpoint)}-{precision}-{exporter.version}"
+    if folder.is_dir() and not anew:  # without the lock: the cache may be another user's
+        return folder
     parent.mkdir(parents=True, exist_ok=True)
     with locked_entry(folder):
         if anew:
