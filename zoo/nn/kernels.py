@@ -229,11 +229,10 @@ def compile_kernels() -> Path:
     try:
         _load()
     except (OSError, AttributeError, RuntimeError) as error:
-        raise ZooError(
-            f"{library} cannot be loaded",
-            str(error),
-            "Set ZOO_CACHE to a folder of yours from which programs may be run",
-        ) from None
+        next = "Set ZOO_CACHE to a folder of yours from which programs may be run"
+        if isinstance(error, RuntimeError):
+            next = "Mount /proc"
+        raise ZooError(f"{library} cannot be loaded", str(error).rstrip("!"), next) from None
     return library
 
 
