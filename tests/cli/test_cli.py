@@ -397,6 +397,7 @@ def test_info_of_a_damaged_checkpoint(
 
 def test_usage(run: Run, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "x")
+    bench = ("bench", "train", "rnnsearch-tiny", "--data=shift", "--precision=float32")
     for arguments, expected in (
         (("train", *out), "Give a MODEL, or --from, and --data; or --resume"),
         (("train", "rnnsearch-tiny", "--resume", "--data", "shift", *out), "leave out MODEL"),
@@ -408,17 +409,7 @@ def test_usage(run: Run, tmp_path: Path) -> None:
             "--steps is 9, and --set steps is 5: leave out one",
         ),
         (
-            (
-                "bench",
-                "train",
-                "rnnsearch-tiny",
-                "--data",
-                "shift",
-                "--precision",
-                "float32",
-                "--set",
-                "precision=bf16",
-            ),
+            (*bench, "--set=precision=bf16"),
             "--precision is float32, and --set precision is bf16: leave out one",
         ),
         (("card",), "name a model or a checkpoint"),

@@ -92,7 +92,7 @@ def _ranked(values: Mapping[str, float], known: Mapping[str, float]) -> list[dic
 
 def _shares(
     models: Models,
-    writers: Sequence[dict[str, Any] | None],
+    writers: Sequence[dict[str, Any]],
     texts: Sequence[str],
     on_step: OnStep,
 ) -> list[Sequence[float]]:
@@ -105,10 +105,8 @@ def _shares(
     means: list[Sequence[float | None]] = []
     for writer in writers:
         try:
-            translator = None if writer is None else models.get(writer)
+            translator = models.get(writer)
         except CheckpointGoneError:
-            translator = None
-        if translator is None:
             return [equal] * len(texts)
         means.append(_means(translator, starts, on_step))
     shares: list[Sequence[float]] = []

@@ -328,14 +328,14 @@ class TextSearch:
                 hypotheses = search(task, request.search)
         tokenizers = self.checkpoint.source_tokenizer, self.checkpoint.target_tokenizer
         languages, model = self.checkpoint.about.target_languages, self.checkpoint.model
-        language = language_code(languages)
+        language, written = language_code(languages), tokenizers[1].decode(request.prefix)
         aligned = align_ranked(model, source, mask, hypotheses) if request.alignment else None
         lead = self.reader.prefix(request.source_prefix or self.reader.task)
 
         def translation(part: Part, hypothesis: Hypothesis, of: Any) -> Translation:
             """Return the translation of a part, written as the part is in its text."""
             one = from_hypothesis(part.text, part.tokens[0], hypothesis, tokenizers, of, lead)
-            begins = "" if part.part_index else tokenizers[1].decode(request.prefix)
+            begins = "" if part.part_index else written
             if languages:
                 one = within_sentence(one, part.begins, part.ends, tokenizers[1], begins, language)
             if languages and part.ends and request.split and self.reader.closes_lines:
