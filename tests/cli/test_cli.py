@@ -370,6 +370,10 @@ def test_other_invalid_input(run: Run, tmp_path: Path, checkpoint: Path, data: s
     failed(run("info", "n" * 300), "too long")
     (tmp_path / "[/x]").mkdir(parents=True)
     failed(run("info", tmp_path / "[/x]"), "is not a complete checkpoint")
+    for command in ("translate", "eval", "attention"):
+        result = run(command, checkpoint, "a", "--out", f"{tmp_path}/new/")
+        assert f"{tmp_path}/new/ is the name of a folder" in result.output, command
+    assert not (tmp_path / "new").exists()
     (tmp_path / "begun.run").mkdir()
     (tmp_path / "begun.run" / "run.json").write_text("{}")
     failed(run("info", tmp_path / "begun.run"), f"zoo train --resume --out {tmp_path}/begun`")

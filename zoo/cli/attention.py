@@ -9,7 +9,7 @@ import click
 
 from zoo.cli.completion import complete_checkpoint
 from zoo.cli.options import (
-    NewPath,
+    NewFile,
     TextCommand,
     device_option,
     json_option,
@@ -53,7 +53,7 @@ def _selection(
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("text")
 @click.option("--target", help="Use this target instead of the model's translation.")
-@click.option("--out", type=NewPath(), metavar="FILE",
+@click.option("--out", type=NewFile(), metavar="FILE",
               help="Write an image (.png, .svg) or an interactive page (.html).")  # fmt: skip
 @click.option("--kind", help="cross, encoder, decoder or joint, as far as the model has them.")
 @click.option("--layer", callback=_selection, metavar="N", help="A layer from 1, mean or all.")

@@ -13,7 +13,7 @@ from zoo.cli.completion import complete_checkpoint, complete_data, complete_name
 from zoo.cli.evaluation_notes import of_data, warn
 from zoo.cli.fetching import located
 from zoo.cli.options import (
-    NewPath,
+    NewFile,
     device_option,
     engine_option,
     ensemble_option,
@@ -75,7 +75,7 @@ WIDTH = len("token error rate")
               help="Paired bootstrap test against a checkpoint or a text file.")  # fmt: skip
 @click.option("--sentences", is_flag=True,
               help="Read sources by sentences, as `zoo translate` does.")  # fmt: skip
-@click.option("--out", "output", type=NewPath(), metavar="FILE",
+@click.option("--out", "output", type=NewFile(), metavar="FILE",
               help="Write the translations to a file, one per line.")  # fmt: skip
 @source_lang_option
 @target_lang_option

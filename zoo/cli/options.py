@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ class NewPath(click.Path):
         """Return the path."""
         if reason := unexpanded(value):
             self.fail(f"{value} cannot be written: {reason}. Give the whole path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class NewFile(NewPath):
+    """The path of a file that is going to be written; one that ends with a slash is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if os.fspath(value).endswith(("/", os.sep)):
+            self.fail(f"{value} is the name of a folder. Give that of a file", param, ctx)
         return super().convert(value, param, ctx)
 
 

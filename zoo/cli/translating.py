@@ -22,7 +22,7 @@ from zoo.cli.completion import complete_checkpoint, complete_named
 from zoo.cli.fetching import located
 from zoo.cli.kernels import note_outdated_kernels
 from zoo.cli.options import (
-    NewPath,
+    NewFile,
     TextCommand,
     device_option,
     engine_option,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.argument("text", nargs=-1)
 @click.option("--input", "source", type=click.Path(dir_okay=False, path_type=Path),
               help="Read texts from a file, one per line, instead of standard input.")  # fmt: skip
-@click.option("--out", type=NewPath(dir_okay=False),
+@click.option("--out", type=NewFile(dir_okay=False),
               help="Write the translations to a file; it is complete or absent.")  # fmt: skip
 @click.option("--shard", metavar="I/N",
               help="Translate part I of N of --input's lines to OUT.I-of-N. The same command "
