@@ -14,7 +14,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from zoo import DataError, Pair, cache_folder, read_tsv
+from zoo import Pair, cache_folder, read_tsv
 from zoo_corpora.generated import draw, permute, write_pairs
 
 if TYPE_CHECKING:
@@ -92,16 +92,12 @@ def multilingual(split: str, limit: int | None) -> Iterable[Pair]:
     from the cache.
 
     Raises:
-        DataError: Babel, which has the locale data, is not installed.
+        MissingPackageError: Babel, which has the locale data, is not installed.
     """
-    try:
-        version = importlib.metadata.version("babel")
-    except importlib.metadata.PackageNotFoundError:
-        raise DataError(
-            "dates-iso needs Babel",
-            "which has the date formats of all languages",
-            "pip install 'seq2seq-zoo[dates]'",
-        ) from None
+    from zoo.interop import require
+
+    require("babel", extra="dates", purpose="dates-iso")
+    version = importlib.metadata.version("babel")
     file = cache_folder() / "datasets" / f"dates-iso-{version}" / f"{split}.tsv"
     if not file.is_file():
         write_pairs(file, _write(split))

@@ -227,6 +227,19 @@ def test_a_source_prefix_that_is_no_known_tag_is_warned_of(run: Callable[..., Re
     assert known.stderr == ""
 
 
+@pytest.mark.parametrize("package", ["tokenizers", "yaml"])
+def test_an_incomplete_installation_is_named(
+    checkpoint: Path, package: str, tmp_path: Path
+) -> None:
+    block = f"import sys; sys.modules[{package!r}] = None; from zoo.__main__ import main; main()"
+    words = ["-c", block, "translate", str(checkpoint), "the dog"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert package in done.stderr
+    assert "the installation is incomplete. Run `pip check`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 PROGRAM = [sys.executable, "-m", "zoo"]
 
 

@@ -160,7 +160,7 @@ class Commands(Group):
         if out_of_memory(error):
             return f"out of memory: {NO_MEMORY}"
         if command in self.commands or command not in self._all():
-            return ""
+            return _incomplete(error)
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return (
             f"command {command!r} of {self._all().owner(command)} is broken: it raised {reason}. "
@@ -169,6 +169,14 @@ class Commands(Group):
 
     def _all(self) -> Shelf[click.Command]:
         return plugins.commands_of(installed(), frozenset(self.commands.items()))
+
+
+def _incomplete(error: Exception) -> str:
+    """Return that a package which the zoo needs is not installed; empty if that is not so."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "zoo").startswith("zoo"):
+        return ""
+    advice = "Run `pip check`, and install what it names as missing"
+    return f"{error}: the installation is incomplete. {advice}"
 
 
 def _check_folder() -> None:
