@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -78,15 +78,45 @@ def test_languages_are_those_of_the_training_data(
     )
 
 
+def _libre(known: set[tuple[str, str]], detect: Callable[..., Any]) -> LibreTranslate:
+    """Return the handlers of checkpoints for these pairs of languages."""
+    served = [SimpleNamespace(languages=((one,), (other,))) for one, other in known]
+    checkpoints = SimpleNamespace(
+        translating=lambda *pair: pair if pair in known else None,
+        values=lambda: served,
+        offered={one: [other for first, other in known if first == one] for one, _ in known},
+    )
+    service: Any = SimpleNamespace(detect=detect, checkpoints=checkpoints)
+    return LibreTranslate(service, lambda key: True)
+
+
+def test_an_automatic_source_is_the_target_if_that_is_far_more_probable() -> None:
+    french = iter((85.0, 79.0))
+
+    async def detect(texts: Sequence[str], client: object) -> list[list[dict[str, Any]]]:
+        first = next(french)
+        return [[{"language": "fr", "confidence": first},
+                 {"language": "en", "confidence": 100 - first}]]  # fmt: skip
+
+    both = {("fr", "en"), ("en", "fr")}
+    libre = _libre(both, detect)
+    for language in ("fr", "en"):
+        (made,) = asyncio.run(libre._detected(["Je vais bien."], "fr", object()))
+        assert made["language"] == language
+    french = iter((85.0,))  # a checkpoint that writes French anew has the text to translate
+    (made,) = asyncio.run(
+        _libre({*both, ("fr", "fr")}, detect)._detected(["Je vais bien."], "fr", object())
+    )
+    assert made["language"] == "fr"
+
+
 def test_an_automatic_source_is_one_that_can_be_translated() -> None:
     async def detect(texts: Sequence[str], client: object) -> list[list[dict[str, Any]]]:
         return [[{"language": code, "confidence": 50.0} for code in ("en", "de", "fr")]
                 for _ in texts]  # fmt: skip
 
     known = {("de", "en"), ("en", "de"), ("en", "fr")}
-    checkpoints = SimpleNamespace(translating=lambda *pair: pair if pair in known else None)
-    service: Any = SimpleNamespace(detect=detect, checkpoints=checkpoints)
-    libre = LibreTranslate(service, lambda key: True)
+    libre = _libre(known, detect)
     for target, source in (("en", "de"), ("de", "en"), ("fr", "en"), ("nl", "en")):
         both = asyncio.run(libre._detected([" ", "Danke"], target, object()))
         assert [one["language"] for one in both] == ["", source]
@@ -121,9 +151,10 @@ def test_languages_of_many_texts_are_detected_in_batches_as_those_of_one() -> No
         made = server.send("/translate", {**asked, "q": [*texts, " "], "target": "fr"}).json
     *together, empty = made["detectedLanguage"]
     assert empty == {"language": "", "confidence": 0.0}
+    assert [one["language"] for one in together] == ["en", "fr", "en", "en", "en"]
     for one, wanted in zip(together, alone, strict=True):
-        assert one["language"] == "en"  # the one that can be translated into French
-        assert one["confidence"] == wanted["confidence"] or wanted["language"] != "en"
+        assert one["confidence"] == wanted["confidence"] or wanted["language"] != one["language"]
+    assert made["translatedText"][:2] == ["Où est la gare ?", texts[1]]
 
 
 def test_a_text_that_has_no_score_changes_no_other_ones_language() -> None:

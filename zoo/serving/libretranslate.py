@@ -19,6 +19,9 @@ from zoo.serving.markup import Markup
 from zoo.serving.schema import DetectRequest, LibreTranslateRequest
 from zoo.serving.service import Service
 
+SURELY = 4.0
+"""How many times as probable as the others a text's target language must be to be its own."""
+
 
 class LibreTranslate:
     """The handlers; `has_key` says whether an API key is the server's."""
@@ -135,7 +138,8 @@ class LibreTranslate:
     ) -> list[dict[str, Any]]:
         """Return the most probable language of each text that can be translated to the target.
 
-        It is the most probable of all if none can; an empty text has none.
+        It is the target itself if that is far more probable, as the text then stays as it is, and
+        the most probable of all if none can be translated; an empty text has none.
         """
         detected = [{"language": "", "confidence": 0.0} for _ in texts]
         rows = [number for number, text in enumerate(texts) if text.strip()]
@@ -146,8 +150,10 @@ class LibreTranslate:
         translating = self.service.checkpoints.translating
         possible = {language for language in known if translating(language, target)}
         for number, languages in zip(rows, ranked, strict=True):
-            fitting = [one for one in languages if one["language"] in possible]
-            detected[number] = (fitting or languages)[0]
+            fitting = [one for one in languages if one["language"] in possible] or languages
+            own = [one for one in languages if one["language"] == target and self._stays(target)]
+            surely = own and own[0]["confidence"] > SURELY * fitting[0]["confidence"]
+            detected[number] = (own if surely else fitting)[0]
         return detected
 
     async def _made(
