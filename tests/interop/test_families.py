@@ -455,6 +455,12 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "mbart", lambda f: [json_file("config.json", decoder_start_token_id=None)(f),
                             json_file("tokenizer_config.json", tgt_lang=["de_DE"])(f)],
         r"it has no \['de_DE'\]: give --option target-lang"),
+    "a start without a position": (
+        "m2m100", json_file("generation_config.json", decoder_start_token_id=1),
+        r"its decoder starts with padding \(id 1\), which has no position there"),
+    "a forced end": (
+        "bart", json_file("generation_config.json", forced_bos_token_id=2),
+        "forced_bos_token_id 2 is padding, the end or the unknown token"),
     "a forced word": (
         "bart", json_file("config.json", forced_bos_token_id=77), "77 is a token of text"),
     "a forced token of Pegasus": (

@@ -166,6 +166,8 @@ FAULTS: dict[str, tuple[Change, str]] = {
         json_file("vocab-tgt.json", **{"<unk>": 7}), "do not give <unk> one id"),
     "an id twice": (json_file("vocab-src.json", more=5), "gives 'more' the id 5"),
     "an id out of bounds": (json_file("vocab-src.json", more=10**6), "the embedding has"),
+    "a start without a position": (
+        json_file("config.json", decoder_start_token_id=1), "its decoder starts with padding"),
     "another end": (json_file("config.json", eos_token_id=7), "gives </s> the id 2, not 7"),
     "a type": (json_file("config.json", src_vocab_size="x"), "src_vocab_size is 'x'"),
     "no merges": (lambda folder: (folder / "merges.txt").unlink(), "it has no merges.txt"),

@@ -73,6 +73,10 @@ class Bart(HuggingFaceImporter):
             folder.reasons.add(
                 f"forced_bos_token_id {forced} is a token of text, not a special one"
             )
+        folder.reasons.check(
+            forced is None or forced not in {made.padding, made.end, self.unknown(folder)},
+            f"forced_bos_token_id {forced} is padding, the end or the unknown token",
+        )
         frame = folder.frame(content, made.end)
         before = (begin,) if frame is None else frame.before
         if frame is None:

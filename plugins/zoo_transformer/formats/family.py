@@ -138,12 +138,17 @@ def layout(fields: Fields, kind: Kind) -> Layout:
     elif kind.positions == "fairseq":
         values |= {"positions": "fairseq", "position_offset": padding + 1}
     vocab = fields.get("vocab_size", 50265)
+    start = fields.get("decoder_start_token_id", kind.start)
+    fields.reasons.check(  # the library gives padding no position, the first input too
+        kind.positions != "fairseq" or start != padding,
+        f"its decoder starts with padding (id {padding}), which has no position there",
+    )
     return Layout(
         values,
         vocab,
         vocab if shared else fields.get("decoder_vocab_size", vocab),
         padding,
-        fields.get("decoder_start_token_id", kind.start),
+        start,
         fields.get("eos_token_id", kind.end),
         tied,
         shared,
