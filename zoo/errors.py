@@ -194,6 +194,10 @@ class HubWarning(UserWarning):
     """A local copy is used because the hub is not available."""
 
 
+class ConversionWarning(UserWarning):
+    """A setting of an imported checkpoint has no counterpart and is left out."""
+
+
 class PluginWarning(UserWarning):
     """A broken part of a plugin is left out, or another plugin brings what a checkpoint needs."""
 

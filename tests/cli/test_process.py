@@ -14,7 +14,7 @@ import pytest
 
 from tests.core.test_training import SMALL
 from zoo.cli import main, process
-from zoo.errors import HubWarning
+from zoo.errors import ConversionWarning, HubWarning
 
 PROGRAM = '''
 import ctypes, gc, json, locale, logging, os, signal, sys, threading, warnings
@@ -184,6 +184,8 @@ def test_hub_warnings_are_printed_as_lines_and_others_are_unchanged(
         for _ in range(2):
             warnings.warn("one\nline", HubWarning, stacklevel=1)
         warnings.warn_explicit("the client's", UserWarning, "lib/huggingface_hub/download.py", 1)
+        warnings.warn("a setting", ConversionWarning, stacklevel=1)
         warnings.warn("another", UserWarning, stacklevel=1)
     assert [str(other.message) for other in others] == ["another"]
-    assert capsys.readouterr().err == "Warning: one line\n" * 2 + "Warning: the client's\n"
+    expected = "Warning: one line\n" * 2 + "Warning: the client's\nWarning: a setting\n"
+    assert capsys.readouterr().err == expected

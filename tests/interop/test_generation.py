@@ -11,7 +11,10 @@ import pytest
 from tests.interop.refused import require_refused
 from tests.interop.t5_folder import imported, write_folder
 from tests.interop.test_families import folder_of
+from zoo.errors import ConversionWarning
 from zoo.interop import Generation
+from zoo.interop.conversion import import_checkpoint
+from zoo.registry.registry import default_registry
 
 SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nothing": ({}, {}),
@@ -30,6 +33,8 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lengths with the first token": (
         {"num_beams": 1, "min_length": 5, "max_length": 60}, {"min_length": 5, "max_length": 59}),
     "the default length": ({"max_length": 60}, {}),
+    "few tokens": ({"num_beams": 1, "max_length": 8}, {"max_length": 7}),
+    "the library's own length": ({"num_beams": 1, "max_length": 20}, {}),
     "lengths of new tokens": (
         {"min_new_tokens": 5, "max_new_tokens": 30}, {"min_length": 6, "max_length": 30}),
     "both": (
@@ -51,6 +56,48 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_search_that_settings_say(case: str) -> None:
     settings, expected = SEARCHES[case]
     assert Generation(settings).search() == expected
+
+
+LEFT_OUT: list[tuple[dict[str, Any], list[str]]] = [
+    ({"repetition_penalty": 1.0, "num_beam_groups": 1, "early_stopping": None, "typical_p": 1.0,
+      "num_beams": 4, "sequence_bias": None, "begin_suppress_tokens": [2], "eos_token_id": 2,
+      "bad_words_ids": [[7]], "suppress_tokens": [1], "encoder_no_repeat_ngram_size": 0}, []),
+    ({"repetition_penalty": 1.3, "encoder_repetition_penalty": 2, "stop_strings": ["a"]},
+     ["repetition_penalty 1.3", "encoder_repetition_penalty 2", "stop_strings"]),
+    ({"encoder_no_repeat_ngram_size": 3, "sequence_bias": [[[5], 2.0]],
+      "exponential_decay_length_penalty": [3, 1.1], "force_words_ids": [[5]],
+      "penalty_alpha": 0.6},
+     ["encoder_no_repeat_ngram_size 3", "sequence_bias", "force_words_ids",
+      "exponential_decay_length_penalty", "penalty_alpha 0.6"]),
+    ({"num_beams": 4, "num_beam_groups": 2, "early_stopping": True, "length_penalty": -1.0},
+     ["num_beam_groups 2", "early_stopping True", "length_penalty -1.0"]),
+    ({"early_stopping": True, "length_penalty": -1.0, "typical_p": 0.5, "num_beams": 1}, []),
+    ({"num_beams": 2, "do_sample": True, "typical_p": 0.5, "min_p": 0.1},
+     ["num_beams 2", "typical_p 0.5", "min_p 0.1"]),
+    ({"num_beams": 100}, ["num_beams 100"]),
+    ({"bad_words_ids": [[7], [7, 8]], "begin_suppress_tokens": [2, 9], "eos_token_id": 2,
+      "suppress_tokens": [2, 3]},
+     ["bad_words_ids of several tokens", "begin_suppress_tokens",
+      "suppress_tokens with the end token"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "expected"), LEFT_OUT)
+def test_settings_that_no_search_option_has(settings: dict[str, Any], expected: list[str]) -> None:
+    assert Generation(settings).left_out() == expected
+
+
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_an_import_warns_of_settings_that_it_leaves_out(family: str, tmp_path: Path) -> None:
+    if family == "t5":
+        write_folder(tmp_path / "a")
+    else:
+        folder_of(tmp_path / "a", "bart")
+    settings = {"repetition_penalty": 1.3, "bad_words_ids": [[5, 6]]}
+    (tmp_path / "a" / "generation_config.json").write_text(json.dumps(settings))
+    lacking = "settings repetition_penalty 1.3, bad_words_ids of several tokens are left out, "
+    with pytest.warns(ConversionWarning, match=lacking):
+        import_checkpoint(tmp_path / "a", tmp_path / "b", default_registry())
 
 
 def test_a_generation_config_replaces_the_search_of_the_config() -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from zoo.errors import HubWarning, PluginWarning
+from zoo.errors import ConversionWarning, HubWarning, PluginWarning
 from zoo.registry.discovery import CHOICE
 
 FITTING = "zoo-fitting"
@@ -179,13 +179,14 @@ def load_only_builtin_plugins() -> None:
 def hub_warnings() -> Iterator[None]:
     """Print warnings of hubs, each time, and of plugins, once, as lines on standard error.
 
-    So are those of the Hub's client, such as of a disk that is too small.
+    So are those of conversions, and of the Hub's client, such as of a disk that is too small.
     """
 
     def print_line(
         message: Warning | str, category: type[Warning], filename: str, *rest: Any, **more: Any
     ) -> None:
-        if issubclass(category, HubWarning | PluginWarning) or "huggingface_hub" in filename:
+        own = issubclass(category, HubWarning | PluginWarning | ConversionWarning)
+        if own or "huggingface_hub" in filename:
             click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
         else:
             before(message, category, filename, *rest, **more)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zoo.checkpoint.about import LIST_LIMIT
 from zoo.checkpoint.checkpoint import Checkpoint
 from zoo.decoding.options import Search
+from zoo.errors import ConversionWarning
 from zoo.interop.reasons import Reasons
 from zoo.nn.contract import BEGIN, END, PADDING, UNKNOWN
 
@@ -16,6 +18,22 @@ LONGEST = 512
 
 MOST_BEAM, MOST_NGRAM = 64, 10_000
 MOST_TOKENS = {"min_length": 10_000, "max_length": 100_000}
+DEFAULT_LENGTH = 20
+"""The `max_length` of the library if a file states none, which version 4 writes too."""
+
+LACKING: dict[str, tuple[Any, ...]] = {
+    "repetition_penalty": (1,), "encoder_repetition_penalty": (1,),
+    "encoder_no_repeat_ngram_size": (0,), "sequence_bias": ([], {}), "force_words_ids": ([],),
+    "exponential_decay_length_penalty": (), "penalty_alpha": (0,), "stop_strings": ([], ""),
+}  # fmt: skip
+"""Settings that no search option has, with their values that have no effect besides None."""
+
+LACKING_OF_BEAMS: dict[str, tuple[Any, ...]] = {
+    "num_beam_groups": (1,), "early_stopping": (False, "never")
+}  # fmt: skip
+LACKING_OF_DRAWS: dict[str, tuple[Any, ...]] = {
+    "typical_p": (1,), "epsilon_cutoff": (0,), "eta_cutoff": (0,), "min_p": (0,), "top_h": ()
+}  # fmt: skip
 
 
 class Generation:
@@ -55,13 +73,49 @@ class Generation:
     def decoding(self, banned: Sequence[str], reasons: Reasons) -> dict[str, Any]:
         """Return `search` with the texts that are never written.
 
+        Warns of settings that no search option has (`left_out`).
+
         Raises:
             ConversionError: these are too many, or there were reasons before.
         """
         most = f"its search never writes {len(banned):,} tokens: {LIST_LIMIT:,} at most"
         reasons.check(len(banned) <= LIST_LIMIT, most)
         reasons.raise_if_any()
+        if lacking := self.left_out():
+            what = f"the checkpoint's search settings {', '.join(lacking)} are left out, because "
+            what += "no search here has them: its outputs may differ from those of transformers"
+            warnings.warn(ConversionWarning(what), stacklevel=2)
         return {**self.search(), **({"banned": tuple(banned)} if banned else {})}
+
+    def left_out(self) -> list[str]:
+        """Return the settings that change what is written and that no search option has.
+
+        Not among them are those that `docs/formats/transformers.md` describes for all checkpoints:
+        the formula of the length penalty, and the end token that is forced at the longest length.
+        """
+        values, lacking = self.values, dict(LACKING)
+        beam = values.get("num_beams")
+        if type(beam) is int and beam > 1:
+            lacking |= LACKING_OF_BEAMS
+            if self._number("length_penalty", 1.0, 10.0) is None:
+                lacking["length_penalty"] = ()
+            if beam > MOST_BEAM or self._samples():
+                lacking["num_beams"] = ()
+        if self._samples():
+            lacking |= LACKING_OF_DRAWS
+        return [*_changed(values, lacking), *self._left_out_tokens()]
+
+    def _left_out_tokens(self) -> Iterator[str]:
+        """Yield the lists of tokens that have no counterpart."""
+        ends = self.values.get("eos_token_id")
+        end = _ids(ends if isinstance(ends, list) else [ends])
+        words = self.values.get("bad_words_ids")
+        if isinstance(words, list) and any(isinstance(w, list) and len(w) > 1 for w in words):
+            yield "bad_words_ids of several tokens"
+        if _ids(self.values.get("begin_suppress_tokens")) - end:
+            yield "begin_suppress_tokens"
+        if self.never() & end:
+            yield "suppress_tokens with the end token"
 
     def never(self) -> frozenset[int]:
         """Return the ids that are never written."""
@@ -84,7 +138,7 @@ class Generation:
         no end token; neither is counted by `min_new_tokens` and `max_new_tokens`, which precede.
         """
         matched: dict[str, int] = {}
-        lengths = [("min_length", "min_length", 2, 0), ("max_length", "max_length", 21, -1)]
+        lengths = [("min_length", "min_length", 2, 0), ("max_length", "max_length", 2, -1)]
         if "num_beams" not in self.values:  # they may be the defaults of an old version
             lengths = []
         lengths += [("min_new_tokens", "min_length", 1, 1), ("max_new_tokens", "max_length", 1, 0)]
@@ -92,7 +146,8 @@ class Generation:
             value = self.values.get(name)
             if type(value) is int:
                 matched.pop(own, None)  # 0 new tokens precede a shortest length too
-                if least <= value <= MOST_TOKENS[own]:
+                chosen = (name, value) != ("max_length", DEFAULT_LENGTH)
+                if chosen and least <= value <= MOST_TOKENS[own]:
                     matched[own] = min(value + more, MOST_TOKENS[own])
         if matched.get("min_length", 0) > matched.get("max_length", MOST_TOKENS["max_length"]):
             del matched["min_length"]
@@ -120,6 +175,15 @@ class Generation:
             return default
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if is_number and 0 <= value <= most else None
+
+
+def _changed(values: Mapping[str, Any], lacking: Mapping[str, tuple[Any, ...]]) -> Iterator[str]:
+    """Yield each setting that has another value than those without effect."""
+    for name, neutral in lacking.items():
+        value = values.get(name)
+        if value is not None and value not in neutral:
+            short = isinstance(value, bool | int | float)
+            yield f"{name} {value}" if short else name
 
 
 def _ids(value: object) -> frozenset[int]:

@@ -33,7 +33,7 @@ EMBEDDINGS = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tok
 class T5Folder(Importer):
     """Reads a folder in which `config.json` names the model type t5, mt5 or umt5."""
 
-    version = 3
+    version = 4
     files = ("config.json", "generation_config.json", *TOKENIZER_FILES, *WEIGHT_FILES)
     options = {  # noqa: RUF012  # a class variable, as declared
         "tokenizer": f"{BYTES}: texts are cut into bytes, for a ByT5 without tokenizer_config.json"

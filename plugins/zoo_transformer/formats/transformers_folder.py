@@ -244,7 +244,7 @@ class Folder:
 class HuggingFaceImporter(Importer):
     """The base of the importers: it reads the configuration and the weights."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     model_type: ClassVar[str]
     kind: ClassVar[Kind]
     tokenizer_classes: ClassVar[tuple[str, ...]]
