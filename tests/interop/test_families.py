@@ -465,6 +465,9 @@ FAULTS: dict[str, tuple[str, Change, str]] = {
         "bart", json_file("config.json", forced_bos_token_id=77), "77 is a token of text"),
     "a forced token of Pegasus": (
         "pegasus", json_file("config.json", forced_bos_token_id=0), "no token is forced here"),
+    "a forced token of the first mBART": (
+        "mbart", json_file("generation_config.json", forced_bos_token_id=60),
+        "forced_bos_token_id: no token is forced here at the beginning"),
     "a forced token that is no tag": (
         "nllb", json_file("config.json", forced_bos_token_id=9), "9 is not the tag of a language"),
     "another tokenizer": (

@@ -215,6 +215,7 @@ class MBart(Multilingual):
 
     model_type: ClassVar[str] = "mbart"
     tokenizer_classes: ClassVar[tuple[str, ...]] = ("MBartTokenizer",)
+    forces: ClassVar[bool] = False  # the start is the tag, and no tag precedes a target
     kind: ClassVar[Kind] = Kind("pre", "learned", embedding_norm=True)
     tags_last: ClassVar[bool] = True
     options: ClassVar[dict[str, str]] = {
