@@ -25,6 +25,7 @@ LACKING: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (1,), "encoder_repetition_penalty": (1,),
     "encoder_no_repeat_ngram_size": (0,), "sequence_bias": ([], {}), "force_words_ids": ([],),
     "exponential_decay_length_penalty": (), "penalty_alpha": (0,), "stop_strings": ([], ""),
+    "guidance_scale": (1,),
 }  # fmt: skip
 """Settings that no search option has, with their values that have no effect besides None."""
 
