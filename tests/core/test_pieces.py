@@ -79,3 +79,12 @@ def test_text_is_prepared_first(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(text, encoding="utf-8")
     with pytest.raises(CheckpointError, match="a step that is not known"):
         load_tokenizer(tmp_path / "a.json")
+
+
+def test_normalized_text_has_no_extra_spaces() -> None:
+    """JoeyNMT's `normalize` removes them from translations too, as before punctuation."""
+    model = train("unigram")
+    vocabulary = Vocabulary((*SPECIALS, "▁a", "▁", "▁.", "▁b"))
+    for steps, text in ((("joeynmt",), "a b."), (("lowercase",), "a  b .")):
+        made = ForeignTokenizer(PreparedPieces(model, vocabulary, steps), vocabulary)
+        assert made.decode([4, 5, 7, 6]) == text

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from zoo.data.foreign_engines import SentencePiece, Vocabulary, unreadable_model
 from zoo.data.protobuf import read_fields, write_field
-from zoo.data.words import STEPS
+from zoo.data.words import STEPS, without_extra_spaces
 from zoo.errors import CheckpointError
 
 NORMAL, UNUSED = 1, 5
@@ -46,6 +46,11 @@ class PreparedPieces(SentencePiece):
                 text = STEPS[step](text)
             prepared.append(text)
         return super().encode(prepared)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text; the step `joeynmt` removes its extra spaces too."""
+        text = super().decode(ids)
+        return without_extra_spaces(text) if "joeynmt" in self.steps else text
 
     def content(self) -> dict[str, Any]:
         """Return the model in base64, and the steps."""

@@ -115,7 +115,7 @@ class Codes:
         return known
 
 
-def _without_extra_spaces(text: str) -> str:
+def without_extra_spaces(text: str) -> str:
     """Remove spaces as JoeyNMT's option `normalize` does."""
     text = re.sub("[ \u3000]+", " ", text.replace("\u200b", ""))
     for mark in "?!,.:":
@@ -126,7 +126,7 @@ def _without_extra_spaces(text: str) -> str:
 def _joeynmt(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"')
-    return _without_extra_spaces(text)
+    return without_extra_spaces(text)
 
 
 STEPS: Mapping[str, Callable[[str], str]] = {
@@ -211,7 +211,7 @@ class Words(Engine):
             text = " ".join(tokens)
             if self.codes is not None or self.split == "parts":
                 text = f"{text} ".replace(f"{self.separator} ", "").rstrip()
-        return _without_extra_spaces(text) if "joeynmt" in self.steps else text
+        return without_extra_spaces(text) if "joeynmt" in self.steps else text
 
     def content(self) -> dict[str, Any]:
         """Return what the constructor needs, for JSON."""
