@@ -385,6 +385,19 @@ def test_codes_whose_side_is_not_clear_are_refused(tmp_path: Path) -> None:
     assert "bpe is fastbpe, and there is not one such file: --option codes=" in refusal(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("../x", "'../x' is outside its folder"), ("none.bpe", "it has no none.bpe"),
+     ("a.bpe", "a.bpe is not a file of codes: line 1: 'd'")],
+)  # fmt: skip
+def test_a_fault_of_the_codes_of_both_sides_is_named_once(
+    name: str, why: str, tmp_path: Path
+) -> None:
+    transformer(tmp_path)
+    (tmp_path / "a.bpe").write_text("#version: 0.2\nd\n", encoding="utf-8")
+    assert refusal(tmp_path, codes=name) == f"{tmp_path} cannot be imported: {why}"
+
+
 def transformer(folder: Path, state: State | None = None, **settings: Any) -> None:
     network = TorchTransformer({})
     randomize(network)

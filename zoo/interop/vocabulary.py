@@ -109,11 +109,18 @@ def sentencepiece_tokenizer(
 
 
 def codes_of(source: Source, name: str, reasons: Reasons) -> dict[str, Any]:
-    """Return the values of `Words` for a file of byte-pair codes."""
+    """Return the values of `Words` for a file of byte-pair codes.
+
+    Raises:
+        ZooError: there is no such file, or it is no text.
+    """
+    text = source.text(name)
     try:
-        merges, old = parse_codes(source.text(name), name)
+        merges, old = parse_codes(text, name)
     except ZooError as error:
-        reasons.add(f"{error.what}: {error.why}" if error.why else error.what)
+        fault = f"{error.what}: {error.why}"
+        if fault not in reasons.all:  # once, if both sides have this file
+            reasons.add(fault)
         return {}
     return {"merges": merges, "old": old}
 
