@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from tests.interop.layouts import State, batch, our_ids, randomize, words, write_fairseq
 from zoo.checkpoint.checkpoint import Checkpoint, read
-from zoo.errors import ConversionError
+from zoo.errors import ConversionError, ConversionWarning
 from zoo.interop.conversion import import_checkpoint
 from zoo.interop.locate import locate
 from zoo.registry.registry import default_registry
@@ -376,6 +377,16 @@ def test_codes_of_any_name_are_read_again_when_they_change(model_folder: Path) -
         tokenizer: Any = read(locate(folder, registry), registry).source_tokenizer
         cut.append(tokenizer.engine.cut("de12"))
     assert cut == [["de@@", "1@@", "2"], ["d@@", "e1@@", "2"]]
+
+
+@pytest.mark.parametrize("cut", ["moses", "nltk", "space"])
+def test_a_step_before_the_codes_that_is_not_run_is_named(cut: str, tmp_path: Path) -> None:
+    transformer(tmp_path, tokenizer=cut)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        load(tmp_path)
+    warned = [str(one.message) for one in caught if issubclass(one.category, ConversionWarning)]
+    wanted = f"the checkpoint's text is cut by the tokenizer {cut!r} first, which is not run here"
+    assert [wanted in one for one in warned] == ([] if cut == "space" else [True])
 
 
 def test_codes_whose_side_is_not_clear_are_refused(tmp_path: Path) -> None:

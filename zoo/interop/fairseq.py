@@ -9,12 +9,13 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from zoo.data.tokenizer import Tokenizer
-from zoo.errors import ConversionError
+from zoo.errors import ConversionError, ConversionWarning
 from zoo.interop.pickle_scan import strings
 from zoo.interop.pickles import plain, read_pickle
 from zoo.interop.project import ProjectImporter, checkpoint_file, chosen_file, named_in_pickle
@@ -238,6 +239,12 @@ def _tokenizers(
             values = {"separator": str(separator), **codes_of(source, file, reasons)}
             tokenizer = word_tokenizer(each, **values)
         made[each, file] = tokenizer
+    if (cut := settings.get("tokenizer")) not in (None, "space"):
+        what = (
+            f"the checkpoint's text is cut by the tokenizer {brief(cut)} first, which is not run "
+        )
+        what += "run here: give it text that is cut so"
+        warnings.warn(ConversionWarning(what), stacklevel=2)
     first, *others = made.values()
     return first, others[0] if others else first
 
