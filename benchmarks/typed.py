@@ -3,8 +3,9 @@
     python benchmarks/typed.py NAME... [--most 500]
 
 Printed is the BLEU, without regard to case, of the translations of validation sentences as they
-are and as `zoo translate` reads them: in capitals, in lowercase, without accents, and with one
-word in capitals. Times of day are counted: how many of 24 hours in each of six sentences are right.
+are and as `zoo translate` reads them: in capitals, in lowercase, without accents, with one
+word in capitals, and in typographic quotes, which the references have as their language writes
+them. Times of day are counted: how many of 24 hours in each of six sentences are right.
 So are ranges of small numbers, and fractions: how many of 20 in each of five sentences.
 """
 
@@ -52,6 +53,7 @@ def with_a_large_word(text: str) -> str:
     return text.replace(longest, longest.upper(), 1)
 
 
+QUOTES = "in typographic quotes"
 TYPED: dict[str, Callable[[str], str]] = {
     "as in the data": str,
     "in capitals": str.upper,
@@ -59,7 +61,10 @@ TYPED: dict[str, Callable[[str], str]] = {
     "without accents": without_accents,
     "in capitals, without accents": lambda text: without_accents(text).upper(),
     "one word in capitals": with_a_large_word,
+    QUOTES: "“{}”".format,
 }
+QUOTED = {"fr": "« {} »", "de": "„{}“"}
+"""How references in typographic quotes are quoted; in other languages as \"this\"."""
 
 
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
@@ -123,9 +128,12 @@ def main() -> None:
         print(f"{name}, {len(chosen)} validation sentences: as they are, as they are read")
         for label, change in TYPED.items():
             sources = [change(pair.source) for pair in chosen]
+            wanted = references
+            if label == QUOTES:
+                quote = QUOTED.get(about.target_languages[0], '"{}"')
+                wanted = [quote.format(text) for text in references]
             scores = [
-                bleu(translator.translate(sources, split=split), references)
-                for split in (False, True)
+                bleu(translator.translate(sources, split=split), wanted) for split in (False, True)
             ]
             print(f"  {label:30} {scores[0]:5.1f} {scores[1]:5.1f}")
         source, target = about.source_languages[0], about.target_languages[0]
