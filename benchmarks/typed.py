@@ -63,7 +63,7 @@ TYPED: dict[str, Callable[[str], str]] = {
     "one word in capitals": with_a_large_word,
     QUOTES: "“{}”".format,
 }
-QUOTED = {"fr": "« {} »", "de": "„{}“"}
+QUOTED = {"fr": "\xab {} \xbb", "de": "„{}“"}
 """How references in typographic quotes are quoted; in other languages as \"this\"."""
 
 
