@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from zoo.translation.dates import dates_of
 from zoo.translation.garbled_names import garbled_names, lost_acronyms, unknown_names
+from zoo.translation.large_amounts import amounts_of
 from zoo.translation.lost_items import Item, has_lost, items_of
 from zoo.translation.lost_numbers import may_be_in_words
 from zoo.translation.parts import Part
@@ -155,6 +156,9 @@ def _lost_items(
     for start, end, date in dates_of(text, *languages):
         items.append(Item("date", start, end, text[start:end], date=date))
     items += [i for i in items_of(text, languages[0], in_words) if _is_apart(i, items)]
+    for start, end, number, power, symbol in amounts_of(text, *languages):
+        amount = Item("amount", start, end, text[start:end], number, symbol, power=power)
+        items += [amount] if _is_apart(amount, items) else []
     for start, end, time in times_of(text, *languages):
         items.append(Item("time", start, end, text[start:end], time))
     if NOUNS.isdisjoint(languages):

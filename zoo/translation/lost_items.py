@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from zoo.translation.addresses import ADDRESS, without_end
 from zoo.translation.dates import Date, has_date
+from zoo.translation.large_amounts import SYMBOLS, has_amount
 from zoo.translation.lost_numbers import (
     NEVER_IN_WORDS,
     NUMBER,
@@ -19,9 +20,7 @@ from zoo.translation.lost_numbers import (
 from zoo.translation.number_formats import MINUS, POINT, SMALL, converted
 from zoo.translation.times import time_pattern
 
-Kind = Literal["number", "version", "money", "code", "address", "name", "time", "date"]
-
-SYMBOLS = "€$£¥"
+Kind = Literal["number", "version", "money", "code", "address", "name", "time", "date", "amount"]
 _AFTER = rf"""
 (?! \s? (?: [ap]\.?m\b | uhr\b | h\b | h[0-9] | o'clock | thousand | mil\b | mille\b | tausend
           | mill?i | billi | bn\b | m[ir]?[lr]?d\b | mio\b | trilli
@@ -105,7 +104,7 @@ class Item(NamedTuple):
     """What a translation may lose; start and end count characters of the text.
 
     number and symbol: of a number, and of an amount of money; number: also a time, as 17:30; date:
-    of a date with the name of a month.
+    of a date with the name of a month; power: of ten, of a large amount.
     """
 
     kind: Kind
@@ -115,6 +114,7 @@ class Item(NamedTuple):
     number: str = ""
     symbol: str = ""
     date: Date | None = None
+    power: int = 0
 
 
 def items_of(
@@ -201,6 +201,8 @@ def _is_lost(
         return not time_pattern(item.number, target).search(translation)
     if item.date is not None:
         return not has_date(translation, item.date, target)
+    if item.kind == "amount":
+        return not has_amount(translation, (item.number, item.power), target)
     if item.kind == "version":
         return item.text not in translation and bool(lost_numbers(item.text, translation))
     written = converted(item.number, source, target)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from zoo.translation import dates
-from zoo.translation.lost_items import BETWEEN, CURRENCIES, SYMBOLS, Item, Kind
+from zoo.translation import dates, large_amounts
+from zoo.translation.large_amounts import SYMBOLS, stand_in_pattern
+from zoo.translation.lost_items import BETWEEN, CURRENCIES, Item, Kind
 from zoo.translation.number_formats import MINUS, POINT, converted
 from zoo.translation.times import time_pattern
 
@@ -114,10 +115,13 @@ def _shown(item: Item, short: str, source: str, target: str, attempt: int) -> st
     """Return what is read for an item: a stand-in with what belongs to the item's number."""
     if item.date is not None:
         return dates.as_weekday(item.text, short, source)
-    if item.kind == "money" and source in CURRENCIES and target in CURRENCIES:
+    is_money = item.kind == "money" or (item.kind == "amount" and item.symbol)
+    if is_money and source in CURRENCIES and target in CURRENCIES:
         return f"{short} {CURRENCIES[source][ATTEMPTS[attempt][2]]}"
-    if item.number and item.number in item.text and item.kind != "time":
+    if item.number and item.number in item.text and item.kind not in ("time", "amount"):
         return item.text.replace(item.number, short)
+    if item.kind == "amount" and item.text[-1] in "'’":  # of an elided "de"
+        return f"{short} "
     return f"{short} {item.symbol}".strip()
 
 
@@ -137,6 +141,10 @@ def _in_place(
     if (date := item.date) is not None:
         pattern = dates.weekday_pattern(dates.names(dates.WEEKDAYS, source).index(short), target)
         return pattern, lambda match: dates.written(date, target, match[0], match.start() == 0)
+    if item.kind == "amount":
+        amount = item.number, item.power, item.symbol
+        pattern = _pattern("money", short) if item.symbol else stand_in_pattern(short, target)
+        return pattern, lambda match: large_amounts.written(amount, match, source, target)
     new = _written(item, source, target)
     return _pattern(item.kind, short), lambda match: new
 
