@@ -49,6 +49,7 @@ def test_amounts_are_read(text: str, source: str, amounts: dict[str, tuple[str, 
      ["2.5", "25 million", "2.5 billion", "a million", "2.5 thousand", "250,000"]),
     ("3", 9, "en", ["3 billion", "three billion", "3bn", "3,000,000,000"],
      ["3", "three", "billionaire", "3 million"]),
+    ("2 500", 6, "en", ["2,500 million", "2.5 billion"], ["2.5 million", "2,500", "250 billion"]),
     ("250", 6, "fr", ["250 millions d'euros", "250 000 000"], ["250ions", "deux millions"]),
     ("1.000", 6, "de", ["1.000 Millionen", "1000 Mio. Euro"], ["1.000"]),
 ])  # fmt: skip

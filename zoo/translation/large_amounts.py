@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import NamedTuple
 
-from zoo.translation.lost_numbers import NUMBER, OFTEN_IN_WORDS, value_of
+from zoo.translation.lost_numbers import DIGIT, NUMBER, OFTEN_IN_WORDS, value_of
 from zoo.translation.number_formats import converted
 
 SYMBOLS = "€$£¥"
@@ -79,7 +80,7 @@ def _pattern(language: str) -> re.Pattern[str]:
 
 def amounts_of(text: str, source: str, target: str) -> Iterator[Amount]:
     """Yield the amounts of a text, if their words are known in its language and the target's."""
-    if source not in SCALES or target not in SCALES:
+    if source not in SCALES or target not in SCALES or not DIGIT.search(text):
         return
     for match in _pattern(source).finditer(text):
         if not RANGE.search(text, max(match.start() - 8, 0), match.start()):
@@ -92,29 +93,25 @@ def _amount(match: re.Match[str]) -> Amount:
 
 
 def has_amount(translation: str, amount: tuple[str, Power], target: str) -> bool:
-    """Return whether a translation has a number, such as 2,5, with the word of its power.
+    """Return whether a translation has an amount: a number, such as 2,5, of a power of ten.
 
-    It may also have all its digits, or a small number in words.
+    It may also have all digits, or a small number in words.
     """
     number, power = amount
-    value = _value(number)
-    for match in _pattern(target).finditer(translation):
-        written = _amount(match)
-        if (written.power, _value(written.number)) == (power, value):
-            return True
-    whole, decimals = value
-    digits = f"{whole}{decimals:0<{power}}".lstrip("0")
-    if any(value_of(match) == (digits, "") for match in NUMBER.finditer(translation)):
+    made = map(_amount, _pattern(target).finditer(translation))
+    values = {_value(each.number, each.power) for each in made}
+    values |= {_value(match.group()) for match in NUMBER.finditer(translation)}
+    if _value(number, power) in values:
         return True
     word = SCALES[target][POWERS.index(power)]
-    may_be_in_words = not decimals and OFTEN_IN_WORDS.fullmatch(whole) is not None
+    may_be_in_words = OFTEN_IN_WORDS.fullmatch(number) is not None
     return may_be_in_words and re.search(rf"(?<!\w)(?:{word})\b", translation, re.I) is not None
 
 
-def _value(number: str) -> tuple[str, str]:
+def _value(number: str, power: Power = 0) -> Decimal:
     match = NUMBER.fullmatch(number)
     assert match is not None
-    return value_of(match)
+    return Decimal(".".join(value_of(match)) + "0").scaleb(power)
 
 
 @functools.cache
@@ -133,8 +130,7 @@ def written(amount: tuple[str, Power, str], match: re.Match[str], source: str, t
         source, target: the codes of the languages.
     """
     number, power, symbol = amount
-    whole, decimals = _value(number)
-    is_one = whole == "1" and not decimals if target == "de" else whole in ("0", "1")
+    is_one = _value(number) == 1 if target == "de" else _value(number) < 2
     word = FORMS[target][POWERS.index(power)][not is_one]
     text = f"{converted(number, source, target)} {word}"
     if target == "en":
