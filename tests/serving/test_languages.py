@@ -35,7 +35,7 @@ CODES = "eng_Latn", "fra_Latn", "zho_Hans", "zho_Hant"
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint from English to German or French."""
     folder = tmp_path_factory.mktemp("foreign")
-    marian(folder / "from", (">>deu<<", ">>fra<<"), max_length=12)
+    marian(folder / "from", (">>deu<<", ">>fra<<"), max_length=20)
     import_checkpoint(folder / "from", folder / "many", default_registry(), options={})
     return folder / "many"
 

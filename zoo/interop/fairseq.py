@@ -240,9 +240,7 @@ def _tokenizers(
             tokenizer = word_tokenizer(each, **values)
         made[each, file] = tokenizer
     if (cut := settings.get("tokenizer")) not in (None, "space"):
-        what = (
-            f"the checkpoint's text is cut by the tokenizer {brief(cut)} first, which is not run "
-        )
+        what = f"the checkpoint's text is cut by the tokenizer {brief(cut)} first, which is not "
         what += "run here: give it text that is cut so"
         warnings.warn(ConversionWarning(what), stacklevel=2)
     first, *others = made.values()
