@@ -64,7 +64,7 @@ TYPED: dict[str, Callable[[str], str]] = {
     QUOTES: "“{}”".format,
 }
 QUOTED = {"fr": "\xab {} \xbb", "de": "„{}“"}
-"""How references in typographic quotes are quoted; in other languages as \"this\"."""
+"""How references in typographic quotes are quoted; in other languages as "this"."""
 
 
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:

@@ -149,9 +149,10 @@ class LibreTranslate:
         known = {one["language"] for languages in ranked for one in languages}
         translating = self.service.checkpoints.translating
         possible = {language for language in known if translating(language, target)}
+        stays = self._stays(target)
         for number, languages in zip(rows, ranked, strict=True):
             fitting = [one for one in languages if one["language"] in possible] or languages
-            own = [one for one in languages if one["language"] == target and self._stays(target)]
+            own = [one for one in languages if stays and one["language"] == target]
             surely = own and own[0]["confidence"] > SURELY * fitting[0]["confidence"]
             detected[number] = (own if surely else fitting)[0]
         return detected
